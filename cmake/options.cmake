@@ -1,0 +1,38 @@
+# Compiler settings that every target shares.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+include(CTest)
+option(GMLAKE_WERROR "Treat warnings as errors" OFF)
+option(GMLAKE_OWN_CUDA_HEADER "Use the project's own driver ABI header even where the CUDA Toolkit is installed" OFF)
+option(GMLAKE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+set(GMLAKE_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
+                    -Wcast-qual -Wformat=2 -Wundef -Wvla -Wpointer-arith -Wwrite-strings)
+if(GMLAKE_WERROR)
+  add_compile_options(-Werror)
+endif()
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(-fno-common -fstack-protector-strong)
+add_link_options(-Wl,-z,relro,-z,now)
+if(GMLAKE_SANITIZE)
+  add_compile_options(-fsanitize=${GMLAKE_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${GMLAKE_SANITIZE})
+  if(NOT GMLAKE_SANITIZE STREQUAL "thread")
+    add_compile_options(-fno-sanitize-recover=all)
+  endif()
+endif()
+
+# <cuda.h>: the toolkit's where there is one, else the project's own (core/cu/abi), which a test compares with it.
+find_path(GMLAKE_CUDA_INCLUDE cuda.h PATHS /usr/local/cuda/include /opt/cuda/include NO_DEFAULT_PATH)
+if(GMLAKE_CUDA_INCLUDE AND NOT GMLAKE_OWN_CUDA_HEADER)
+  set(GMLAKE_CUDA_H_DIR ${GMLAKE_CUDA_INCLUDE})
+else()
+  set(GMLAKE_CUDA_H_DIR ${PROJECT_SOURCE_DIR}/core/cu/abi)
+endif()
+message(STATUS "cuda.h: ${GMLAKE_CUDA_H_DIR}")

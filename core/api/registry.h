@@ -1,0 +1,25 @@
+/*
+ * registry.h - the allocators of this process: one for each device, made on first use, and any an application made.
+ *
+ * For the preload library and the agent. Applications use gmlake.h.
+ *
+ * CONCURRENCY  the list is guarded by the registry lock (rank GM_RANK_REGISTRY); gm_registry_owner() takes no lock.
+ */
+#ifndef GM_REGISTRY_H
+#define GM_REGISTRY_H
+
+#include <gmlake/gmlake.h>
+
+/*
+ * Gives the process's own allocator of @device, creating it on first use. A context of the device must be current.
+ * Errors as gmlake_create(); a device that cannot be served is remembered and answered -ENOTSUP at once.
+ */
+int gm_registry_get(int device, struct gmlake **out);
+
+/* The allocator whose address ranges contain @address, live block or not; NULL: not ours. Lock-free. */
+struct gmlake *gm_registry_owner(gmlake_ptr address);
+
+/* Calls @visit for each allocator, under the registry lock, until it returns non-zero, which is returned. */
+int gm_registry_each(int (*visit)(void *arg, struct gmlake *allocator, int device), void *arg);
+
+#endif

@@ -1,0 +1,2 @@
+/* pool.c - the allocator. */
+#include "tunables.h"

@@ -1,0 +1,2 @@
+/* vmm.c - the only caller of the driver's virtual memory calls. */
+#include "cu.h"
