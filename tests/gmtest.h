@@ -11,6 +11,7 @@
 
 /* cmocka.h wants these four first. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
