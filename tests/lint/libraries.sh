@@ -1,0 +1,94 @@
+#!/bin/bash
+# libraries.sh - the shared libraries of the build export what they promise and need libc alone.
+#
+#   libgmlake.so          the functions that gmlake.h declares, nothing else
+#   libgmlake_preload.so  the names in its linker map, nothing else
+#   all of core           no library but libc (and a sanitizer's runtime, in its build)
+set -u -o pipefail
+
+source_dir=${GMLAKE_TEST_SOURCE_DIR:?run this through ctest}
+lib_dir=${GMLAKE_TEST_LIB_DIR:?run this through ctest}
+failed=0
+
+complain()
+{
+    printf '%s\n' "$*"
+    failed=1
+}
+
+exported()
+{
+    nm --dynamic --defined-only --format=posix "$1" | awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }' | sort -u
+}
+
+declared()
+{
+    gcc -fpreprocessed -dD -E "$source_dir/include/gmlake/gmlake.h" 2>/dev/null |
+        grep -oE '\bgmlake_[a-z_]+ *\(' | tr -d ' (' | sort -u
+}
+
+# The names between global: and local: of a linker map.
+mapped()
+{
+    sed -e 's|/\*.*\*/||' -e 's|[;{}]|\n|g' "$1" | awk '
+        { gsub(/[[:space:]]/, "") }
+        sub(/^global:/, "") { on = 1 }
+        /^local:/ { on = 0 }
+        on && $0 != "" { print }' | sort -u
+}
+
+# compare NAME EXPECTED EXPORTED: complains about each difference.
+compare()
+{
+    local name
+    while IFS= read -r name; do
+        complain "$1: does not export $name, which it promises"
+    done < <(comm -23 <(printf '%s\n' "$2") <(printf '%s\n' "$3"))
+    while IFS= read -r name; do
+        complain "$1: exports $name, which nothing promises"
+    done < <(comm -13 <(printf '%s\n' "$2") <(printf '%s\n' "$3"))
+}
+
+needs_libc_alone()
+{
+    local name
+    while IFS= read -r name; do
+        case "$name" in
+        libc.so.6 | ld-linux*) ;;
+        libasan.so* | libubsan.so* | libtsan.so* | libclang_rt*)
+            [ -n "${GMLAKE_TEST_SANITIZE:-}" ] || complain "$1: needs $name outside a sanitizer build"
+            ;;
+        libm.so.6 | libgcc_s.so.1 | libdl.so.2 | libpthread.so.0 | librt.so.1)
+            [ -n "${GMLAKE_TEST_SANITIZE:-}" ] || complain "$1: needs $name; core links libc alone"
+            ;;
+        *) complain "$1: needs $name; core links libc alone" ;;
+        esac
+    done < <(readelf --dynamic --wide "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p')
+}
+
+for library in libgmlake.so libgmlake_preload.so simcuda/libcuda.so.1; do
+    if [ ! -e "$lib_dir/$library" ]; then
+        complain "$lib_dir/$library: not built"
+    fi
+done
+[ "$failed" -eq 0 ] || exit 1
+
+compare libgmlake.so "$(declared)" "$(exported "$lib_dir/libgmlake.so")"
+needs_libc_alone "$lib_dir/libgmlake.so"
+needs_libc_alone "$lib_dir/libgmlake_preload.so"
+
+maps=("$source_dir"/core/preload/*.map)
+if [ -e "${maps[0]}" ]; then
+    compare libgmlake_preload.so "$(mapped "${maps[0]}")" "$(exported "$lib_dir/libgmlake_preload.so")"
+else
+    complain "core/preload: no linker map"
+fi
+
+# The simulated driver is a driver: every name is one of the driver's, or says that it is the simulator's own.
+while IFS= read -r name; do
+    case "$name" in
+    cu[A-Z]* | simcuda_*) ;;
+    *) complain "simcuda/libcuda.so.1: exports $name, which is neither cu* nor simcuda_*" ;;
+    esac
+done < <(exported "$lib_dir/simcuda/libcuda.so.1")
+exit "$failed"

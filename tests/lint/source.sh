@@ -1,0 +1,254 @@
+#!/bin/bash
+# source.sh CHECK - looks over the source tree. Prints file:line: message for what is wrong; exits 1 then, 77 where
+# the program a check needs is not installed. `source.sh list` prints the checks.
+set -u -o pipefail
+
+cd "${GMLAKE_TEST_SOURCE_DIR:-$(dirname "$0")/../..}" || exit 1
+failed=0
+
+complain()
+{
+    printf '%s\n' "$*"
+    failed=1
+}
+
+# Complains about every line of standard input, which is file:line:text, giving the reason.
+complain_each()
+{
+    local line
+    while IFS= read -r line; do
+        complain "$line  <- $1"
+    done
+}
+
+need()
+{
+    if ! command -v "$1" >/dev/null; then
+        echo "skipped: $1 is not installed"
+        exit 77
+    fi
+}
+
+# files PATTERN...: the files of the project, committed or new, that match the patterns of git ls-files.
+files()
+{
+    if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+        git ls-files -co --exclude-standard -- "$@" | sort -u | while IFS= read -r file; do
+            [ -f "$file" ] && printf '%s\n' "$file"
+        done
+    else
+        local pattern
+        for pattern in "$@"; do
+            find . -path ./build -prune -o -type f -path "./${pattern}" -print | sed 's|^\./||'
+        done | sort -u
+    fi
+}
+
+# code FILE: the C source without comments and the insides of strings, as file:line:text.
+code()
+{
+    gcc -fpreprocessed -dD -E -x c - <"$1" 2>/dev/null | awk -v file="$1" '
+        /^# [0-9]+ "<stdin>"/ { line = $2 - 1; next }
+        /^# [0-9]+ / { next }
+        { gsub(/"([^"\\\\]|\\\\.)*"/, "\"\""); line++; print file ":" line ":" $0 }'
+}
+
+# --- the checks -------------------------------------------------------------------------------------------------
+
+# No file over 600 lines: a file is one idea.
+check_size()
+{
+    local file lines
+    while IFS= read -r file; do
+        lines=$(wc -l <"$file")
+        if [ "$lines" -gt 600 ]; then
+            complain "$file: $lines lines; 600 is the limit"
+        fi
+    done < <(files '*.c' '*.h' '*.def' '*.sh' '*.cmake' '*CMakeLists.txt')
+}
+
+# core/ is a guest in somebody's process: it never ends it, writes to its standard output or trusts the environment
+# of a set-uid program. secure_getenv belongs where settings are read.
+check_host()
+{
+    local file word='(^|[^A-Za-z0-9_.>])'
+    while IFS= read -r file; do
+        code "$file" | grep -E "${word}(exit|_exit|_Exit|quick_exit|abort|raise|err|errx)[[:space:]]*\(" |
+            complain_each "core never ends its host"
+        code "$file" | grep -E "${word}(printf|vprintf|puts|putchar)[[:space:]]*\(|${word}stdout([^A-Za-z0-9_]|$)|STDOUT_FILENO" |
+            complain_each "core never writes to standard output"
+        code "$file" | grep -E "${word}(getenv|setenv|putenv|unsetenv|system|popen)[[:space:]]*\(" |
+            complain_each "core reads the environment by secure_getenv only, and never changes it"
+        case "$file" in
+        core/ctl/* | core/preload/* | core/base/log.*) ;;
+        *)
+            code "$file" | grep -E "${word}secure_getenv[[:space:]]*\(" |
+                complain_each "settings are read in core/ctl, core/preload and core/base/log only"
+            ;;
+        esac
+        code "$file" | grep -E '__attribute__\(\(.*constructor|:# *include <cuda_runtime' |
+            complain_each "core does nothing when it is loaded"
+    done < <(files 'core/*.c' 'core/*.h')
+}
+
+# layer_uses LAYER: the layers it names in its gm_layer(... USES ...).
+layer_uses()
+{
+    tr '\n' ' ' <"core/$1/CMakeLists.txt" 2>/dev/null |
+        sed -n "s/.*gm_layer($1 [^)]*USES \([^)]*\)).*/\1/p"
+}
+
+# layer_closure LAYER: it and all layers below it.
+layer_closure()
+{
+    local todo=("$1") seen=' ' layer
+    while [ "${#todo[@]}" -gt 0 ]; do
+        layer=${todo[0]}
+        todo=("${todo[@]:1}")
+        case "$seen" in *" $layer "*) continue ;; esac
+        seen="$seen$layer "
+        # shellcheck disable=SC2207 # a list of words is what it is
+        todo+=($(layer_uses "$layer"))
+    done
+    printf '%s\n' "$seen"
+}
+
+# includes FILE: the quoted includes as "line name".
+includes()
+{
+    awk -F'"' '/^[[:space:]]*#[[:space:]]*include[[:space:]]*"/ { print FNR, $2 }' "$1"
+}
+
+# check_includes FILE FOLDER...: each quoted include is a file of one of the folders, and is no path.
+check_includes()
+{
+    local file=$1 line name folder found
+    shift
+    while read -r line name; do
+        case "$name" in
+        *..*) complain "$file:$line: \"$name\" climbs out of its folder" && continue ;;
+        esac
+        found=
+        for folder in "$(dirname "$file")" "$@"; do
+            if [ -e "$folder/$name" ]; then
+                found=1
+            fi
+        done
+        if [ -z "$found" ] && [ -n "$(files "core/*/$name" "fusefs/$name" "tools/*/$name" "tools/$name")" ]; then
+            complain "$file:$line: \"$name\" belongs to a layer that this one does not use"
+        fi
+    done < <(includes "$file")
+}
+
+# A lower layer never includes a higher one. The order below is the order of DESIGN: a layer uses those before it.
+check_layers()
+{
+    local order='base cu ctl vmm pool api preload' layer used file rank=0 folders
+    declare -A ranks
+    for layer in $order; do
+        ranks[$layer]=$((rank++))
+    done
+    for layer in $order; do
+        for used in $(layer_uses "$layer"); do
+            if [ -z "${ranks[$used]:-}" ] || [ "${ranks[$used]}" -ge "${ranks[$layer]}" ]; then
+                complain "core/$layer/CMakeLists.txt: $layer uses $used, which is not below it ($order)"
+            fi
+        done
+        folders=()
+        for used in $(layer_closure "$layer"); do
+            folders+=("core/$used")
+        done
+        while IFS= read -r file; do
+            check_includes "$file" "${folders[@]}"
+        done < <(files "core/$layer/*.c" "core/$layer/*.h" "core/$layer/*.def")
+    done
+    # The daemon and the tools never see a pool, and the public headers nothing at all.
+    while IFS= read -r file; do
+        check_includes "$file" core/base core/cu core/ctl
+    done < <(files 'fusefs/*.c' 'fusefs/*.h' 'tools/*.c' 'tools/*.h')
+    while IFS= read -r file; do
+        if [ -n "$(includes "$file")" ]; then
+            complain "$file: public headers include <gmlake/...> and libc only"
+        fi
+    done < <(files 'include/*')
+}
+
+# Nothing that belongs to one machine or to a work in progress; text files end in a newline and hold no stray blanks.
+check_words()
+{
+    local file marker='TO''DO|FIX''ME|XX''X|HA''CK' place='/wo''rk/|/ho''me/[a-z]|/mn''t/|/Us''ers/'
+    while IFS= read -r file; do
+        case "$file" in
+        tests/data/* | tests/fuzz/corpus/* | LICENSE) continue ;;
+        esac
+        grep -nHE "(^|[^A-Za-z])($marker)([^A-Za-z]|$)" "$file" | complain_each "unfinished work"
+        grep -nHE "$place" "$file" | complain_each "a path of one machine"
+        grep -nHE '[[:blank:]]+$' "$file" | complain_each "blanks at the end of the line"
+        grep -nHP '\r|\x{a0}' "$file" | complain_each "a carriage return or a no-break space"
+        if [ -s "$file" ] && [ -n "$(tail -c1 "$file")" ]; then
+            complain "$file: no newline at the end"
+        fi
+        case "$file" in
+        *.c | *.h | *.def) grep -nHP '\t' "$file" | complain_each "a tab in C" ;;
+        esac
+    done < <(files '*' | grep -vE '\.(gz|png|bin)$')
+}
+
+# Every C source and header opens with a comment that says what it is.
+check_headers()
+{
+    local file
+    while IFS= read -r file; do
+        if [ "$(head -c 2 "$file")" != '/*' ]; then
+            complain "$file:1: does not begin with a comment that says what it is"
+        fi
+    done < <(files '*.c' '*.h' '*.def')
+}
+
+check_format()
+{
+    local formatter
+    formatter=$(command -v clang-format-14 || command -v clang-format) || need clang-format
+    mapfile -t sources < <(files '*.c' '*.h')
+    "$formatter" --dry-run -Werror "${sources[@]}" || failed=1
+}
+
+check_shell()
+{
+    need shellcheck
+    mapfile -t scripts < <(files '*.sh' '.ci/*')
+    shellcheck --external-sources --source-path=SCRIPTDIR "${scripts[@]}" || failed=1
+}
+
+check_spelling()
+{
+    need codespell
+    mapfile -t texts < <(files '*' | grep -vE '^(tests/data/|LICENSE)|\.(gz|bin)$')
+    codespell --quiet-level=3 "${texts[@]}" || failed=1
+}
+
+# Manual pages without warnings of the formatter.
+check_manual()
+{
+    local page formatter
+    formatter=$(command -v mandoc || command -v groff) || need mandoc
+    while IFS= read -r page; do
+        case "$formatter" in
+        *mandoc) "$formatter" -T lint -W warning "$page" || failed=1 ;;
+        *) "$formatter" -ww -z -man -Tutf8 "$page" 2>&1 | complain_each "groff" ;;
+        esac
+    done < <(files 'tools/man/*.[1-8]')
+}
+
+checks=$(declare -F | sed -n 's/^declare -f check_//p' | grep -v '^includes$')
+case "${1:-}" in
+list) printf '%s\n' "$checks" ;;
+*)
+    if ! grep -qx "${1:-}" <<<"$checks"; then
+        echo "usage: source.sh CHECK, one of: $(tr '\n' ' ' <<<"$checks")" >&2
+        exit 2
+    fi
+    "check_$1"
+    exit "$failed"
+    ;;
+esac
