@@ -217,7 +217,8 @@ check_shell()
 {
     need shellcheck
     mapfile -t scripts < <(files '*.sh' '.ci/*')
-    shellcheck --external-sources --source-path=SCRIPTDIR "${scripts[@]}" || failed=1
+    # SC2317 does not see functions that are called by a name put together at run time.
+    shellcheck --exclude=SC2317 --external-sources --source-path=SCRIPTDIR "${scripts[@]}" || failed=1
 }
 
 check_spelling()

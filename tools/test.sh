@@ -1,0 +1,212 @@
+#!/bin/bash
+# test.sh - installs what is missing, builds, and runs the whole suite. See usage() below; `.ci/run` calls it.
+set -u -o pipefail
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+usage()
+{
+    cat <<'END'
+usage: tools/test.sh [option...]
+
+Builds every preset that is tested and runs its tests, on the simulated driver: no GPU is needed.
+
+  --quick           the release build and its tests only
+  --only STEP,...   these steps only (see --list)
+  --soak SECONDS    also the random tests for so long, under AddressSanitizer and ThreadSanitizer
+  --fuzz SECONDS    also every fuzz target for so long
+  --gpu             also the tests that need a real GPU
+  --jobs N          processes at once (default: one a core)
+  --list            the steps
+  --help            this text
+
+The last lines are ctest's own verdict on each step. The exit code is 0 only if every step passed.
+END
+}
+
+# --- steps: one row each, name and what it does; the function is step_NAME ---------------------------------------
+steps=(
+    "release:optimised build, every test but gpu, bench and long"
+    "asan:AddressSanitizer and UndefinedBehaviorSanitizer on unit, integration and stress tests"
+    "tsan:ThreadSanitizer on unit and stress tests"
+    "clang:clang, warnings as errors, the project's own driver header; unit tests"
+    "analyse:clang-tidy and cppcheck"
+)
+extra_steps=(
+    "soak:the random tests for --soak SECONDS"
+    "fuzz:every fuzz target for --fuzz SECONDS"
+    "gpu:the tests that need a real GPU"
+)
+
+# run_ctest BUILD ARGUMENT...: the output is kept in build/BUILD.ctest; the closing lines are collected for the end.
+run_ctest()
+{
+    local build=$1 log="$root_dir/build/$1.ctest"
+    shift
+    ctest --test-dir "$root_dir/build/$build" --parallel "$jobs" --output-on-failure --no-tests=error "$@" 2>&1 |
+        tee "$log" | grep -vE '^ *Start |Passed  '
+    local code=${PIPESTATUS[0]}
+    closing+=("$(sed -n '/tests passed,/,$p' "$log" | grep -vE '^(Output from these|Use "--rerun|$)')")
+    return "$code"
+}
+
+step_release()
+{
+    need_packages "${build_packages[@]}" clang-format shellcheck mandoc
+    build_preset release -DGMLAKE_WERROR=ON && run_ctest release --label-exclude '^(gpu|bench|long)$'
+}
+
+step_asan()
+{
+    need_packages "${build_packages[@]}"
+    build_preset asan -DGMLAKE_WERROR=ON &&
+        run_ctest asan --label-regex '^(unit|integration|stress|fuzz)$' --label-exclude '^(gpu|bench|long)$'
+}
+
+step_tsan()
+{
+    need_packages "${build_packages[@]}"
+    build_preset tsan -DGMLAKE_WERROR=ON &&
+        run_ctest tsan --label-regex '^(unit|stress)$' --label-exclude '^(gpu|bench|long)$'
+}
+
+step_clang()
+{
+    need_packages "${build_packages[@]}" clang
+    build_preset clang && run_ctest clang --label-regex '^unit$' --label-exclude '^(gpu|bench|long)$'
+}
+
+step_analyse()
+{
+    need_packages "${build_packages[@]}" clang clang-tidy cppcheck
+    (cd "$root_dir" && cmake --preset clang >build/clang.log 2>&1) || return 1
+    local failed=0
+    "$root_dir/tests/lint/analyse.sh" tidy "$root_dir/build/clang" 2>/dev/null | grep -vE '^[0-9]+ warnings? ' || true
+    [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
+    "$root_dir/tests/lint/analyse.sh" cppcheck "$root_dir/build/clang" || failed=1
+    return "$failed"
+}
+
+# Random tests read how long they may run from GMLAKE_TEST_SECONDS, and the seed they print from GMLAKE_TEST_SEED.
+step_soak()
+{
+    need_packages "${build_packages[@]}"
+    local preset failed=0
+    for preset in asan tsan; do
+        build_preset "$preset" -DGMLAKE_WERROR=ON &&
+            GMLAKE_TEST_SECONDS=$soak_seconds run_ctest "$preset" --label-regex '^stress$' \
+                --timeout $((soak_seconds + 300)) || failed=1
+    done
+    return "$failed"
+}
+
+step_fuzz()
+{
+    need_packages "${build_packages[@]}" clang libclang-rt-14-dev
+    build_preset fuzz || return 1
+    local target name scratch failed=0 targets=0
+    scratch=$(mktemp -d)
+    for target in "$root_dir"/build/fuzz/tests/fuzz_*; do
+        [ -x "$target" ] || continue
+        targets=$((targets + 1))
+        name=${target##*/fuzz_}
+        mkdir -p "$scratch/$name"
+        note "$name: $fuzz_seconds s"
+        "$target" -max_total_time="$fuzz_seconds" -print_final_stats=1 -artifact_prefix="$root_dir/build/fuzz/" \
+            "$scratch/$name" "$root_dir/tests/fuzz/corpus/$name" >"$root_dir/build/fuzz-$name.log" 2>&1 || {
+            tail -n 30 "$root_dir/build/fuzz-$name.log"
+            failed=1
+        }
+        grep -E 'number_of_executed_units' "$root_dir/build/fuzz-$name.log"
+    done
+    rm -rf "$scratch"
+    [ "$targets" -gt 0 ] || die "no fuzz target was built"
+    return "$failed"
+}
+
+step_gpu()
+{
+    need_packages "${build_packages[@]}"
+    build_preset release -DGMLAKE_WERROR=ON && run_ctest release --label-regex '^gpu$'
+}
+
+# --- options -----------------------------------------------------------------------------------------------------
+seconds_of()
+{
+    case "${2:-}" in
+    '' | *[!0-9]* | 0) die "$1 wants a number of seconds, for example $1 600" ;;
+    esac
+    printf '%s\n' "$2"
+}
+
+names_of()
+{
+    printf '%s\n' "$@" | cut -d: -f1
+}
+
+wanted=()
+extra=()
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --quick) wanted=(release) ;;
+    --only)
+        IFS=, read -r -a wanted <<<"${2:-}"
+        for step in "${wanted[@]}"; do
+            names_of "${steps[@]}" | grep -qx "$step" || die "--only: no step '$step'; --list shows them"
+        done
+        shift
+        ;;
+    --soak)
+        soak_seconds=$(seconds_of "$1" "${2:-}") || exit 1
+        extra+=(soak)
+        shift
+        ;;
+    --fuzz)
+        fuzz_seconds=$(seconds_of "$1" "${2:-}") || exit 1
+        extra+=(fuzz)
+        shift
+        ;;
+    --gpu) extra+=(gpu) ;;
+    --jobs)
+        jobs=$(seconds_of "$1" "${2:-}") || exit 1
+        shift
+        ;;
+    --list)
+        printf '%s\n' "${steps[@]}" "${extra_steps[@]}" | sed 's/:/\t/'
+        exit 0
+        ;;
+    --help | -h)
+        usage
+        exit 0
+        ;;
+    *)
+        usage >&2
+        exit 2
+        ;;
+    esac
+    shift
+done
+if [ "${#wanted[@]}" -eq 0 ]; then
+    mapfile -t wanted < <(names_of "${steps[@]}")
+fi
+
+# --- run ---------------------------------------------------------------------------------------------------------
+verdict=0
+summary=()
+for step in "${wanted[@]}" "${extra[@]}"; do
+    headline "$step: $(printf '%s\n' "${steps[@]}" "${extra_steps[@]}" | sed -n "s/^$step://p")"
+    closing=()
+    started=$SECONDS
+    if "step_$step"; then
+        word="${green}passed${plain}"
+    else
+        word="${red}FAILED${plain}"
+        verdict=1
+    fi
+    summary+=("$(printf '%s-- %s: %s%s in %d s' "$bold" "$step" "$word" "$plain" $((SECONDS - started)))")
+    summary+=("${closing[@]}")
+done
+
+headline "summary"
+printf '%s\n' "${summary[@]}"
+exit "$verdict"
