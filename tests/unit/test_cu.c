@@ -168,7 +168,8 @@ static int first_use_by_many(void *arg)
     char path[4096];
     (void)arg;
     path_of("libstub_soname.so", path, sizeof path);
-    if (dlopen(path, RTLD_NOW) == NULL) {
+    void *handle = dlopen(path, RTLD_NOW);
+    if (handle == NULL) {
         return 1;
     }
     pthread_t threads[THREADS];
@@ -184,6 +185,7 @@ static int first_use_by_many(void *arg)
             return 3;
         }
     }
+    dlclose(handle);
     return tables[0] != NULL && tables[0]->mem_map != NULL ? 0 : 4;
 }
 
