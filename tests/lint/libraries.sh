@@ -27,12 +27,13 @@ declared()
         grep -oE '\bgmlake_[a-z_]+ *\(' | tr -d ' (' | sort -u
 }
 
-# The names between global: and local: of a linker map.
+# The names that a linker map exports; a map.in is run through the preprocessor first, as the build does.
 mapped()
 {
-    sed -e 's|/\*.*\*/||' -e 's|[;{}]|\n|g' "$1" | awk '
+    gcc -E -P -x c -I "$(dirname "$1")" -I "$source_dir/include" "$1" |
+        sed -e 's|}|\nlocal:\n|g' -e 's|[;{]|\n|g' -e 's|global:|\n&\n|g' | awk '
         { gsub(/[[:space:]]/, "") }
-        sub(/^global:/, "") { on = 1 }
+        /^global:/ { on = 1; next }
         /^local:/ { on = 0 }
         on && $0 != "" { print }' | sort -u
 }
@@ -77,11 +78,12 @@ compare libgmlake.so "$(declared)" "$(exported "$lib_dir/libgmlake.so")"
 needs_libc_alone "$lib_dir/libgmlake.so"
 needs_libc_alone "$lib_dir/libgmlake_preload.so"
 
-maps=("$source_dir"/core/preload/*.map)
-if [ -e "${maps[0]}" ]; then
+shopt -s nullglob
+maps=("$source_dir"/core/preload/*.map "$source_dir"/core/preload/*.map.in)
+if [ "${#maps[@]}" -eq 1 ]; then
     compare libgmlake_preload.so "$(mapped "${maps[0]}")" "$(exported "$lib_dir/libgmlake_preload.so")"
 else
-    complain "core/preload: no linker map"
+    complain "core/preload: ${#maps[@]} linker maps, expected one"
 fi
 
 # The simulated driver is a driver: every name is one of the driver's, or says that it is the simulator's own.
