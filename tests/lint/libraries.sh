@@ -32,7 +32,7 @@ mapped()
 {
     gcc -E -P -x c -I "$(dirname "$1")" -I "$source_dir/include" "$1" |
         sed -e 's|}|\nlocal:\n|g' -e 's|[;{]|\n|g' -e 's|global:|\n&\n|g' | awk '
-        { gsub(/[[:space:]]/, "") }
+        { gsub(/[[:space:]"]/, "") }
         /^global:/ { on = 1; next }
         /^local:/ { on = 0 }
         on && $0 != "" { print }' | sort -u

@@ -1,0 +1,169 @@
+/*
+ * tables.c - writes a manual page: copies its template from standard input to standard output and puts the tables of
+ * tunables.def and stats.def, and the help of each command, in the place of the lines @TUNABLES@, @STATS@ and
+ * @COMMANDS@. A list is thus written once, where the programs have it.
+ *
+ * usage: tables [GMLAKE] <page.in >page      GMLAKE: the command whose help is asked for, by `GMLAKE help NAME`
+ */
+#include <ctype.h>
+#include <gmlake/gmlake.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tunable {
+    const char *name;
+    const char *type;
+    const char *unit;
+    const char *help;
+    uint64_t minimum;
+    uint64_t maximum;
+    uint64_t initial;
+};
+
+static const struct tunable tunables[] = {
+#define GMLAKE_TUNABLE(name, type, min, max, def, unit, help) {#name, #type, unit, help, min, max, def},
+#include <gmlake/tunables.def>
+#undef GMLAKE_TUNABLE
+};
+
+struct stat_row {
+    const char *name;
+    const char *kind;
+    const char *unit;
+    const char *help;
+};
+
+static const struct stat_row stats[] = {
+#define GMLAKE_STAT(name, kind, unit, help) {#name, #kind, unit, help},
+#include <gmlake/stats.def>
+#undef GMLAKE_STAT
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Text for roff: a backslash is its escape, a quote or dot at the start of a line its command. */
+static void print_text(const char *text)
+{
+    if (*text == '.' || *text == '\'') {
+        fputs("\\&", stdout);
+    }
+    for (; *text != '\0'; text++) {
+        if (*text == '\\') {
+            fputs("\\e", stdout);
+        } else {
+            putchar(*text);
+        }
+    }
+    putchar('\n');
+}
+
+/* A size as people write it: the largest of T G M K that divides it. */
+static void print_value(const struct tunable *tunable, uint64_t value)
+{
+    static const char *const suffixes[] = {"", "K", "M", "G", "T"};
+    size_t suffix = 0;
+    if (value == GMLAKE_UNLIMITED) {
+        fputs("max", stdout);
+        return;
+    }
+    if (strcmp(tunable->type, "BYTES") != 0 || value == 0) {
+        printf("%" PRIu64, value);
+        return;
+    }
+    for (; value % 1024 == 0 && suffix + 1 < LENGTH(suffixes); suffix++) {
+        value /= 1024;
+    }
+    printf("%" PRIu64 "%s", value, suffixes[suffix]);
+}
+
+static void print_tunables(void)
+{
+    puts(".Bl -tag -width Ds");
+    for (size_t i = 0; i < LENGTH(tunables); i++) {
+        printf(".It Cm %s\n", tunables[i].name);
+        print_text(tunables[i].help);
+        printf("%s, from ", tunables[i].unit);
+        print_value(&tunables[i], tunables[i].minimum);
+        fputs(" to ", stdout);
+        print_value(&tunables[i], tunables[i].maximum);
+        fputs(";\ndefault ", stdout);
+        print_value(&tunables[i], tunables[i].initial);
+        puts(".");
+    }
+    puts(".El");
+}
+
+static void print_stats(void)
+{
+    puts(".Bl -tag -width Ds");
+    for (size_t i = 0; i < LENGTH(stats); i++) {
+        char kind[16];
+        snprintf(kind, sizeof kind, "%s", stats[i].kind);
+        for (char *c = kind; *c != '\0'; c++) {
+            *c = (char)tolower((unsigned char)*c);
+        }
+        printf(".It Cm %s Pq %s, %s\n", stats[i].name, kind, stats[i].unit);
+        print_text(stats[i].help);
+    }
+    puts(".El");
+}
+
+/* Prints what `@command help @name` says, as it is. */
+static int print_help(const char *command, const char *name)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "'%s' help %s", command, name);
+    FILE *help = popen(line, "r");
+    if (help == NULL) {
+        return -1;
+    }
+    printf(".Ss %s\n.Bd -literal\n", name);
+    while (fgets(line, sizeof line, help) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        print_text(line);
+    }
+    puts(".Ed");
+    return pclose(help) == 0 ? 0 : -1;
+}
+
+/* `@command help` lists the commands, each on a line that begins with four blanks. */
+static int print_commands(const char *command)
+{
+    char line[1024];
+    int rc = 0;
+    snprintf(line, sizeof line, "'%s' help", command);
+    FILE *list = popen(line, "r");
+    if (list == NULL) {
+        return -1;
+    }
+    while (fgets(line, sizeof line, list) != NULL) {
+        char name[64];
+        if (strncmp(line, "    ", 4) == 0 && line[4] != ' ' && sscanf(line, " %63[a-z-]", name) == 1) {
+            rc |= print_help(command, name);
+        }
+    }
+    return pclose(list) == 0 ? rc : -1;
+}
+
+int main(int argc, char **argv)
+{
+    char line[1024];
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        if (strcmp(line, "@TUNABLES@\n") == 0) {
+            print_tunables();
+        } else if (strcmp(line, "@STATS@\n") == 0) {
+            print_stats();
+        } else if (strcmp(line, "@COMMANDS@\n") == 0) {
+            fflush(stdout);
+            if (argc < 2 || print_commands(argv[1]) < 0) {
+                fprintf(stderr, "tables: the help of the commands could not be read\n");
+                return EXIT_FAILURE;
+            }
+        } else {
+            fputs(line, stdout);
+        }
+    }
+    return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
