@@ -86,6 +86,12 @@ void gm_json_boolean(struct gm_json *json, const char *key, bool value)
     fputs(value ? "true" : "false", json->file);
 }
 
+void gm_json_literal(struct gm_json *json, const char *key, const char *text)
+{
+    begin(json, key);
+    fputs(text, json->file);
+}
+
 void gm_json_null(struct gm_json *json, const char *key)
 {
     begin(json, key);

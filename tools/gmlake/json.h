@@ -25,6 +25,8 @@ void gm_json_end_array(struct gm_json *json);
 void gm_json_string(struct gm_json *json, const char *key, const char *value);
 void gm_json_integer(struct gm_json *json, const char *key, uint64_t value);
 void gm_json_boolean(struct gm_json *json, const char *key, bool value);
+/* @text, which is a number in JSON's syntax, as it is. */
+void gm_json_literal(struct gm_json *json, const char *key, const char *text);
 void gm_json_null(struct gm_json *json, const char *key);
 
 /* @value with @digits after the point; null where it is not finite (JSON has no words for that). */

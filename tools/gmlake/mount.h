@@ -1,0 +1,33 @@
+/*
+ * mount.h - the files of gmlaked's mount, as stat, get and set use them.
+ *
+ * CONCURRENCY  one thread.
+ */
+#ifndef GM_MOUNT_H
+#define GM_MOUNT_H
+
+#include "command.h"
+
+/*
+ * Opens the mount: @directory, or (NULL) /gmlake, or else $XDG_RUNTIME_DIR/gmlake. With @pid not NULL, the directory
+ * of that process in it. GM_EXIT_OK with the directory in *out, else the exit status, after saying why.
+ */
+enum gm_exit gm_mount_open(const struct gm_command *command, const char *directory, const char *pid, int *out);
+
+/* Reads the whole file @name into a string to be freed. 0 or -errno. */
+int gm_mount_read(int directory, const char *name, char **out);
+
+/* Writes @text to @name in one write. 0 or -errno. */
+int gm_mount_write(int directory, const char *name, const char *text);
+
+/* The options all of its users have. */
+#define GM_MOUNT_OPTION_PID                                                                                            \
+    {                                                                                                                  \
+        "pid", 'p', "PID", "The process; without it, the machine."                                                     \
+    }
+#define GM_MOUNT_OPTION_MOUNT                                                                                          \
+    {                                                                                                                  \
+        "mount", 0, "DIR", "The mount (default /gmlake, then $XDG_RUNTIME_DIR/gmlake)."                                \
+    }
+
+#endif

@@ -1,0 +1,180 @@
+/*
+ * run.c - `gmlake run`: starts a program with GMLake in front of its CUDA driver.
+ *
+ * Everything is done by the environment, so it reaches the program's own children (launchers, workers) as well.
+ */
+#include "command.h"
+#include "paths.h"
+#include "text.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern const struct gm_command gm_command_run;
+
+/* Frameworks with a pool of their own in front of the driver: settings by which they leave pooling to it. */
+static const struct {
+    const char *name;
+    const char *value;
+} framework_settings[] = {
+    {"PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync"},
+    {"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async"},
+    {"TF_GPU_ALLOCATOR", "cuda_malloc_async"},
+};
+
+static int cannot_set(const char *name)
+{
+    gm_complain(&gm_command_run, "cannot set %s: %s", name, strerror(errno));
+    return -ENOMEM;
+}
+
+/* Puts @item in front of the list in variable @name, unless it is in it already. */
+static int prepend(const char *name, const char *item)
+{
+    const char *old = getenv(name);
+    size_t length = strlen(item);
+    for (const char *rest = old; rest != NULL && *rest != '\0'; rest += strcspn(rest, ": ")) {
+        rest += strspn(rest, ": ");
+        if (strncmp(rest, item, length) == 0 && strcspn(rest, ": ") == length) {
+            return 0;
+        }
+    }
+    char *list;
+    bool empty = old == NULL || old[0] == '\0';
+    if (asprintf(&list, "%s%s%s", item, empty ? "" : ":", empty ? "" : old) < 0) {
+        return cannot_set(name);
+    }
+    int rc = setenv(name, list, 1) == 0 ? 0 : cannot_set(name);
+    free(list);
+    return rc;
+}
+
+/* A sanitizer's run-time library, if this build has one: it must come first in every process that loads our library. */
+static int find_sanitizer(struct dl_phdr_info *object, size_t size, void *out)
+{
+    (void)size;
+    static const char *const names[] = {"/libasan.so", "/libtsan.so"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strstr(object->dlpi_name, names[i]) != NULL) {
+            *(const char **)out = object->dlpi_name;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int set_preload(void)
+{
+    char path[PATH_MAX];
+    if (gm_path_of_library(GM_PRELOAD_LIBRARY, path) < 0) {
+        gm_complain(&gm_command_run, "no preload library at %s", path);
+        return -ENOENT;
+    }
+    if (strpbrk(path, ": ") != NULL) {
+        gm_complain(&gm_command_run, "LD_PRELOAD cannot hold a path with blanks or colons: %s", path);
+        return -EINVAL;
+    }
+    int rc = prepend("LD_PRELOAD", path);
+    const char *sanitizer = NULL;
+    dl_iterate_phdr(find_sanitizer, &sanitizer);
+    return rc == 0 && sanitizer != NULL ? prepend("LD_PRELOAD", sanitizer) : rc;
+}
+
+/* Makes the simulated driver the libcuda.so.1 that is found; @memory NULL: of its default size. */
+static int set_simulation(const char *memory)
+{
+    char path[PATH_MAX];
+    if (gm_path_of_library(GM_SIMULATED_DRIVER, path) < 0) {
+        gm_complain(&gm_command_run, "no simulated driver at %s", path);
+        return -ENOENT;
+    }
+    *strrchr(path, '/') = '\0';
+    if (memory != NULL && setenv("SIMCUDA_MEMORY", memory, 1) != 0) {
+        return cannot_set("SIMCUDA_MEMORY");
+    }
+    return prepend("LD_LIBRARY_PATH", path);
+}
+
+static int set_tunable(const char *setting)
+{
+    enum gmlake_tunable which;
+    uint64_t number;
+    const char *text;
+    char message[GM_SETTING_MESSAGE];
+    char name[64];
+    if (gm_text_parse_setting(setting, &which, &number, &text, message) < 0) {
+        gm_usage_error(&gm_command_run, "--set: %s", message);
+        return -EINVAL;
+    }
+    gm_text_environment_name(which, name);
+    return setenv(name, text, 1) == 0 ? 0 : cannot_set(name);
+}
+
+static int set_frameworks(void)
+{
+    for (size_t i = 0; i < sizeof framework_settings / sizeof framework_settings[0]; i++) {
+        if (setenv(framework_settings[i].name, framework_settings[i].value, 0) != 0) {
+            return cannot_set(framework_settings[i].name);
+        }
+    }
+    return 0;
+}
+
+enum row { ROW_SIM, ROW_SET };
+
+static const struct gm_option options[] = {
+    [ROW_SIM] = {"sim", 0, "[=SIZE]", "Run on the simulated driver, with SIZE (24G) of device memory; no GPU needed."},
+    [ROW_SET] = {"set", 0, "NAME=VALUE", "Start with a tunable set ('gmlake tunables' lists them); may be repeated."},
+    {NULL, 0, NULL, NULL},
+};
+
+static int run(int argc, char **argv)
+{
+    bool simulate = false;
+    const char *memory = NULL;
+    const char *value;
+    uint64_t size;
+    for (int row; (row = gm_option_next(&gm_command_run, argc, argv, true, &value)) != -1;) {
+        if (row < 0 || (row == ROW_SET && set_tunable(value) < 0)) {
+            return GM_EXIT_USAGE;
+        }
+        if (row == ROW_SIM) {
+            simulate = true;
+            memory = value;
+            if (memory != NULL && gm_text_parse_size(memory, &size) < 0) {
+                return gm_usage_error(&gm_command_run, "--sim: '%s' is not a size", memory);
+            }
+        }
+    }
+    if (optind == argc) {
+        return gm_usage_error(&gm_command_run, "which program?");
+    }
+    if (set_preload() < 0 || (simulate && set_simulation(memory) < 0) || set_frameworks() < 0) {
+        return GM_EXIT_ERROR;
+    }
+    execvp(argv[optind], argv + optind);
+    int error = errno;
+    gm_complain(&gm_command_run, "%s: %s", argv[optind], strerror(error));
+    return error == ENOENT ? GM_EXIT_NOT_FOUND : GM_EXIT_CANNOT_RUN;
+}
+
+const struct gm_command gm_command_run = {
+    .name = "run",
+    .summary = "run a program with GMLake in front of its CUDA driver",
+    .synopsis = "[--sim[=SIZE]] [--set NAME=VALUE]... [--] COMMAND [ARGUMENT]...",
+    .description =
+        "    Runs COMMAND with the preload library, so that device memory it and its children ask the driver for\n"
+        "    comes from GMLake. Prints nothing and becomes COMMAND, whose exit status it has; 126 and 127 as env(1):\n"
+        "    COMMAND cannot be run, COMMAND is not found.\n"
+        "    PyTorch, JAX and TensorFlow are told to leave pooling to the driver, unless their settings\n"
+        "    (PYTORCH_CUDA_ALLOC_CONF, XLA_PYTHON_CLIENT_ALLOCATOR, TF_GPU_ALLOCATOR) are set already.\n",
+    .options = options,
+    .examples = "    gmlake run -- python3 train.py\n"
+                "    gmlake run --sim=24G --set stitch_min=64M -- gmlake replay --via driver trace.gz\n",
+    .run = run,
+};
