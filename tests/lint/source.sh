@@ -126,6 +126,7 @@ check_includes()
     shift
     while read -r line name; do
         case "$name" in
+        ../simcuda/*) name=${name#../} ;;
         *..*) complain "$file:$line: \"$name\" climbs out of its folder" && continue ;;
         esac
         found=
@@ -162,10 +163,14 @@ check_layers()
             check_includes "$file" "${folders[@]}"
         done < <(files "core/$layer/*.c" "core/$layer/*.h" "core/$layer/*.def")
     done
-    # The daemon and the tools never see a pool, and the public headers nothing at all.
+    # The daemon and the tools never see a pool, and the public headers nothing at all. Of another tool, a tool sees
+    # what it names with the tool's folder.
     while IFS= read -r file; do
-        check_includes "$file" core/base core/cu core/ctl
-    done < <(files 'fusefs/*.c' 'fusefs/*.h' 'tools/*.c' 'tools/*.h')
+        check_includes "$file" fusefs core/base core/cu core/ctl
+    done < <(files 'fusefs/*.c' 'fusefs/*.h')
+    while IFS= read -r file; do
+        check_includes "$file" "$(cut -d/ -f1,2 <<<"$file")" tools core/base core/cu core/ctl
+    done < <(files 'tools/*.c' 'tools/*.h')
     while IFS= read -r file; do
         if [ -n "$(includes "$file")" ]; then
             complain "$file: public headers include <gmlake/...> and libc only"
@@ -228,17 +233,18 @@ check_spelling()
     codespell --quiet-level=3 "${texts[@]}" || failed=1
 }
 
-# Manual pages without warnings of the formatter.
+# The manual pages that the build made: no warning of the formatter.
 check_manual()
 {
     local page formatter
     formatter=$(command -v mandoc || command -v groff) || need mandoc
-    while IFS= read -r page; do
+    for page in "${GMLAKE_TEST_BUILD_DIR:?run this check through ctest}"/man/*.[1-8]; do
+        [ -s "$page" ] || complain "$page: not made"
         case "$formatter" in
         *mandoc) "$formatter" -T lint -W warning "$page" || failed=1 ;;
-        *) "$formatter" -ww -z -man -Tutf8 "$page" 2>&1 | complain_each "groff" ;;
+        *) complain_each "groff" < <("$formatter" -ww -z -mdoc -Tutf8 "$page" 2>&1) ;;
         esac
-    done < <(files 'tools/man/*.[1-8]')
+    done
 }
 
 checks=$(declare -F | sed -n 's/^declare -f check_//p' | grep -v '^includes$')

@@ -1,11 +1,12 @@
 /*
- * tables.c - writes a manual page: copies its template from standard input to standard output and puts the tables of
- * tunables.def and stats.def, and the help of each command, in the place of the lines @TUNABLES@, @STATS@ and
- * @COMMANDS@. A list is thus written once, where the programs have it.
+ * tables.c - writes a manual page: copies its template and puts the tables of tunables.def and stats.def, and the help
+ * of each command, in the place of the lines @TUNABLES@, @STATS@ and @COMMANDS@. A list is thus written once, where the
+ * programs have it.
  *
- * usage: tables [GMLAKE] <page.in >page      GMLAKE: the command whose help is asked for, by `GMLAKE help NAME`
+ * usage: tables TEMPLATE PAGE GMLAKE      GMLAKE: the command whose help is asked for, by `GMLAKE help NAME`
  */
 #include <ctype.h>
+#include <errno.h>
 #include <gmlake/gmlake.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -150,6 +151,16 @@ static int print_commands(const char *command)
 int main(int argc, char **argv)
 {
     char line[1024];
+    if (argc != 4) {
+        fprintf(stderr, "usage: tables TEMPLATE PAGE GMLAKE\n");
+        return 2;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (freopen(argv[1 + i], i == 0 ? "r" : "w", i == 0 ? stdin : stdout) == NULL) {
+            fprintf(stderr, "tables: %s: %s\n", argv[1 + i], strerror(errno));
+            return EXIT_FAILURE;
+        }
+    }
     while (fgets(line, sizeof line, stdin) != NULL) {
         if (strcmp(line, "@TUNABLES@\n") == 0) {
             print_tunables();
@@ -157,7 +168,7 @@ int main(int argc, char **argv)
             print_stats();
         } else if (strcmp(line, "@COMMANDS@\n") == 0) {
             fflush(stdout);
-            if (argc < 2 || print_commands(argv[1]) < 0) {
+            if (print_commands(argv[3]) < 0) {
                 fprintf(stderr, "tables: the help of the commands could not be read\n");
                 return EXIT_FAILURE;
             }
