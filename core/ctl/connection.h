@@ -1,0 +1,60 @@
+/*
+ * connection.h - one attachment of this process to gmlaked: find it, say hello, map the two pages.
+ *
+ * CONCURRENCY  none of its own; the agent's thread uses it. Nothing here waits for more than a second, prints, or
+ *              fails harder than with a -errno.
+ */
+#ifndef GM_CONNECTION_H
+#define GM_CONNECTION_H
+
+#include <gmlake/ctl_abi.h>
+#include <stdbool.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+/* The sockets to try, in order; read from the environment once. */
+struct gm_addresses {
+    unsigned count;
+    struct sockaddr_un at[2];
+};
+
+/*
+ * Invariant: fd >= 0 exactly while attached, and then both pages are mapped. The host may close descriptors it does not
+ * know and get the same number again for its own: inode tells whether fd is still our socket.
+ */
+struct gm_connection {
+    int fd;
+    ino_t inode;
+    struct gmlake_ctl_stats_page *stats;             /* ours to write */
+    const struct gmlake_ctl_tunables_page *tunables; /* never unmapped: the overrides stay in force without a daemon */
+};
+
+#define GM_CONNECTION_NONE                                                                                             \
+    {                                                                                                                  \
+        .fd = -1                                                                                                       \
+    }
+
+/*
+ * $GMLAKE_SOCKET alone if it is set, else the machine's daemon and then the user's. Set-uid programs see only the
+ * machine's: their caller chose the environment.
+ */
+void gm_addresses_find(struct gm_addresses *out);
+
+/*
+ * Attaches to the first daemon that answers. *connection is not attached; its tunables page, if it has one from a
+ * daemon that is gone, tells the new daemon what was wanted and is then replaced.
+ * Errors: -ECONNREFUSED or -ENOENT no daemon; -EPROTO it does not speak our language or sent pages that are not
+ * sealed; the daemon's own reason when it refused; others as the system calls give them.
+ */
+int gm_connection_open(struct gm_connection *connection, const struct gm_addresses *addresses);
+
+/* Reads and drops what the daemon sent. -ECONNRESET: it is gone, or asked to be left. */
+int gm_connection_drain(struct gm_connection *connection);
+
+/* Detaches; the tunables page stays mapped. */
+void gm_connection_close(struct gm_connection *connection);
+
+/* In a child made by fork(): drops what was inherited. */
+void gm_connection_forget(struct gm_connection *connection);
+
+#endif
