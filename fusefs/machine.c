@@ -1,0 +1,258 @@
+/*
+ * machine.c - see machine.h.
+ */
+#include "machine.h"
+
+#include "tunables.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A process shows itself each second (core/ctl/agent.c). */
+#define STALE_NS 3000000000ull
+
+void gm_machine_init(struct gm_machine *machine)
+{
+    *machine = (struct gm_machine){.next_serial = 1};
+    pthread_mutex_init(&machine->lock, NULL);
+    for (unsigned i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
+        machine->tunable[i] = GMLAKE_CTL_NO_OVERRIDE;
+    }
+}
+
+void gm_machine_finish(struct gm_machine *machine)
+{
+    while (machine->process_count > 0) {
+        gm_machine_remove(machine, machine->process[0]);
+    }
+    free(machine->process);
+    pthread_mutex_destroy(&machine->lock);
+}
+
+static struct gm_process *hold(struct gm_process *process)
+{
+    atomic_fetch_add(&process->holders, 1);
+    return process;
+}
+
+void gm_process_release(struct gm_process *process)
+{
+    if (process == NULL || atomic_fetch_sub(&process->holders, 1) > 1) {
+        return;
+    }
+    gm_pages_destroy(&process->pages);
+    close(process->identity.pidfd);
+    pthread_mutex_destroy(&process->last_lock);
+    free(process);
+}
+
+/* The place of the first process whose pid is not below @pid. */
+static unsigned place_of_locked(const struct gm_machine *machine, pid_t pid)
+{
+    unsigned low = 0;
+    unsigned high = machine->process_count;
+    while (low < high) {
+        unsigned middle = low + (high - low) / 2;
+        if (machine->process[middle]->identity.pid < pid) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Writes the word that is in force for @process after a change of its own or of the machine's. */
+static void publish_word_locked(struct gm_machine *machine, struct gm_process *process, unsigned which)
+{
+    struct gmlake_ctl_tunables_page *page = process->pages.tunables;
+    uint64_t wanted = atomic_load_explicit(&page->wanted[which], memory_order_relaxed);
+    uint64_t word = wanted != GMLAKE_CTL_NO_OVERRIDE ? wanted : machine->tunable[which];
+    atomic_store_explicit(&page->word[which], word, memory_order_release);
+    uint64_t change = atomic_fetch_add_explicit(&page->changes, 1, memory_order_release) + 1;
+    atomic_store_explicit(&process->changed_at[which], change, memory_order_relaxed);
+}
+
+static bool in_range(unsigned which, uint64_t value)
+{
+    return value >= gm_tunable_table[which].minimum && value <= gm_tunable_table[which].maximum &&
+           value != GMLAKE_CTL_NO_OVERRIDE;
+}
+
+static void set_wanted_locked(struct gm_machine *machine, struct gm_process *process, unsigned which, uint64_t value)
+{
+    atomic_store_explicit(&process->pages.tunables->wanted[which], value, memory_order_relaxed);
+    publish_word_locked(machine, process, which);
+}
+
+void gm_machine_set_tunable(struct gm_machine *machine, struct gm_process *process, unsigned which, uint64_t value)
+{
+    pthread_mutex_lock(&machine->lock);
+    if (process != NULL) {
+        set_wanted_locked(machine, process, which, value);
+    } else {
+        machine->tunable[which] = value;
+        for (unsigned i = 0; i < machine->process_count; i++) {
+            publish_word_locked(machine, machine->process[i], which);
+        }
+    }
+    pthread_mutex_unlock(&machine->lock);
+}
+
+uint64_t gm_machine_tunable(struct gm_machine *machine, unsigned which)
+{
+    pthread_mutex_lock(&machine->lock);
+    uint64_t value = machine->tunable[which];
+    pthread_mutex_unlock(&machine->lock);
+    return value;
+}
+
+static struct gm_process *create_process(const struct gm_identity *identity)
+{
+    struct gm_process *process = calloc(1, sizeof *process);
+    if (process == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    process->identity = *identity;
+    process->identity.pidfd = fcntl(identity->pidfd, F_DUPFD_CLOEXEC, 0);
+    if (process->identity.pidfd < 0) {
+        free(process);
+        return NULL;
+    }
+    pthread_mutex_init(&process->last_lock, NULL);
+    gm_snapshot_empty(&process->last);
+    atomic_init(&process->holders, 2); /* the table and the caller */
+    return process;
+}
+
+/* -EEXIST, -ENOMEM; 0: there is room for one more. */
+static int make_place_locked(struct gm_machine *machine, pid_t pid)
+{
+    unsigned at = place_of_locked(machine, pid);
+    if (at < machine->process_count && machine->process[at]->identity.pid == pid) {
+        return -EEXIST;
+    }
+    if (machine->process_count < machine->process_room) {
+        return 0;
+    }
+    unsigned room = machine->process_room > 0 ? 2 * machine->process_room : 16;
+    struct gm_process **table = reallocarray(machine->process, room, sizeof *table);
+    if (table == NULL) {
+        return -ENOMEM;
+    }
+    machine->process = table;
+    machine->process_room = room;
+    return 0;
+}
+
+int gm_machine_add(struct gm_machine *machine, const struct gm_identity *identity, const struct gm_pages *pages,
+                   const uint64_t *wanted, struct gm_process **out)
+{
+    struct gm_process *process = create_process(identity);
+    if (process == NULL) {
+        return -errno;
+    }
+    pthread_mutex_lock(&machine->lock);
+    int rc = make_place_locked(machine, identity->pid);
+    if (rc == 0) {
+        unsigned at = place_of_locked(machine, identity->pid);
+        memmove(&machine->process[at + 1], &machine->process[at],
+                (machine->process_count - at) * sizeof machine->process[0]);
+        machine->process[at] = process;
+        machine->process_count++;
+        process->serial = machine->next_serial++;
+        process->pages = *pages;
+        for (unsigned i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
+            if (in_range(i, wanted[i])) {
+                set_wanted_locked(machine, process, i, wanted[i]);
+            } else {
+                publish_word_locked(machine, process, i);
+            }
+        }
+    }
+    pthread_mutex_unlock(&machine->lock);
+    if (rc < 0) {
+        gm_process_release(process);
+        gm_process_release(process);
+        return rc;
+    }
+    *out = process;
+    return 0;
+}
+
+void gm_machine_remove(struct gm_machine *machine, struct gm_process *process)
+{
+    pthread_mutex_lock(&machine->lock);
+    unsigned at = place_of_locked(machine, process->identity.pid);
+    bool found = at < machine->process_count && machine->process[at] == process;
+    if (found) {
+        machine->process_count--;
+        memmove(&machine->process[at], &machine->process[at + 1],
+                (machine->process_count - at) * sizeof machine->process[0]);
+    }
+    atomic_store(&process->gone, true);
+    pthread_mutex_unlock(&machine->lock);
+    if (found) {
+        gm_process_release(process);
+    }
+}
+
+struct gm_process *gm_machine_find_pid(struct gm_machine *machine, pid_t pid)
+{
+    struct gm_process *found = gm_machine_next(machine, pid - 1);
+    if (found != NULL && found->identity.pid != pid) {
+        gm_process_release(found);
+        return NULL;
+    }
+    return found;
+}
+
+struct gm_process *gm_machine_find_serial(struct gm_machine *machine, uint64_t serial)
+{
+    struct gm_process *found = NULL;
+    pthread_mutex_lock(&machine->lock);
+    for (unsigned i = 0; i < machine->process_count && found == NULL; i++) {
+        if (machine->process[i]->serial == serial) {
+            found = hold(machine->process[i]);
+        }
+    }
+    pthread_mutex_unlock(&machine->lock);
+    return found;
+}
+
+struct gm_process *gm_machine_next(struct gm_machine *machine, pid_t pid)
+{
+    pthread_mutex_lock(&machine->lock);
+    unsigned at = place_of_locked(machine, pid + 1);
+    struct gm_process *found = at < machine->process_count ? hold(machine->process[at]) : NULL;
+    pthread_mutex_unlock(&machine->lock);
+    return found;
+}
+
+unsigned gm_machine_process_count(struct gm_machine *machine)
+{
+    pthread_mutex_lock(&machine->lock);
+    unsigned count = machine->process_count;
+    pthread_mutex_unlock(&machine->lock);
+    return count;
+}
+
+void gm_process_read(struct gm_process *process, struct gm_reading *out)
+{
+    struct timespec now;
+    pthread_mutex_lock(&process->last_lock);
+    int rc = gm_snapshot_read(process->pages.stats, &process->last);
+    out->snapshot = process->last;
+    pthread_mutex_unlock(&process->last_lock);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    uint64_t published = out->snapshot.published_ns;
+    uint64_t age_ns = published > 0 && published < now_ns ? now_ns - published : 0;
+    out->age_us = age_ns / 1000;
+    out->stale = (rc < 0 && rc != -ENODATA) || age_ns > STALE_NS;
+}

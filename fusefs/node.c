@@ -1,0 +1,106 @@
+/*
+ * node.c - see node.h.
+ */
+#include "node.h"
+
+#include "render.h"
+#include "store.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#define DIRECTORY(mode) (S_IFDIR | (mode))
+#define READABLE        (S_IFREG | 0444)
+#define WRITABLE        (S_IFREG | 0644)
+
+/* clang-format off */
+const struct gm_node gm_nodes[] = {
+    {"",           GM_IN_NOTHING, GM_IN_ROOT,             DIRECTORY(0555), NULL, NULL, 0, "the mount"},
+    {"version",    GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, gm_show_version, NULL, 0, "version of gmlaked and of its interface to processes"},
+    {"stats",      GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, gm_show_machine_stats, NULL, 0, "sums over all attached processes"},
+    {"metrics",    GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, gm_show_metrics, NULL, 0, "everything as Prometheus text"},
+    {"tunables",   GM_IN_ROOT,    GM_IN_MACHINE_TUNABLES, DIRECTORY(0555), NULL, NULL, 0, "overrides for every process without its own"},
+    {"self",       GM_IN_ROOT,    GM_IN_NOTHING,          S_IFLNK | 0777, NULL, NULL, 0, "the reader's own directory"},
+    {NULL,         GM_IN_ROOT,    GM_IN_PROCESS,          DIRECTORY(0500), NULL, NULL, 0, "a process"},
+    {"comm",       GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_comm, NULL, 0, "name of the process"},
+    {"uid",        GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_uid, NULL, 0, "user the process runs as"},
+    {"start_time", GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_start_time, NULL, 0, "clock ticks after boot, as in /proc/<pid>/stat"},
+    {"serial",     GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_serial, NULL, 0, "number of the registration"},
+    {"state",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_state, NULL, 0, "running, stopped, unresponsive or exiting"},
+    {"stats",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_stats, NULL, 0, "figures of the process, summed over its devices"},
+    {"pools",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_pools, NULL, 0, "the pools of each device"},
+    {"tunables",   GM_IN_PROCESS, GM_IN_PROCESS_TUNABLES, DIRECTORY(0500), NULL, NULL, 0, "values in force; a written one overrides, `default` clears it"},
+    {".applied",   GM_IN_PROCESS_TUNABLES, GM_IN_NOTHING, READABLE, gm_show_applied, NULL, 0, "what was set and what the process says is in force"},
+#define GMLAKE_TUNABLE(name, type, min, max, def, unit, help)                                                          \
+    {#name,        GM_IN_MACHINE_TUNABLES, GM_IN_NOTHING, WRITABLE, gm_show_machine_tunable, gm_store_tunable, GMLAKE_TUNABLE_##name, help},
+#include <gmlake/tunables.def>
+#undef GMLAKE_TUNABLE
+#define GMLAKE_TUNABLE(name, type, min, max, def, unit, help)                                                          \
+    {#name,        GM_IN_PROCESS_TUNABLES, GM_IN_NOTHING, WRITABLE, gm_show_tunable, gm_store_tunable, GMLAKE_TUNABLE_##name, help},
+#include <gmlake/tunables.def>
+#undef GMLAKE_TUNABLE
+};
+/* clang-format on */
+
+const unsigned gm_node_count = sizeof gm_nodes / sizeof gm_nodes[0];
+_Static_assert(sizeof gm_nodes / sizeof gm_nodes[0] < 256, "a position fits in the low byte of an inode number");
+
+bool gm_node_of_process(const struct gm_node *node)
+{
+    return node->in == GM_IN_PROCESS || node->in == GM_IN_PROCESS_TUNABLES || node->holds == GM_IN_PROCESS;
+}
+
+uint64_t gm_node_inode(const struct gm_node *node, uint64_t serial)
+{
+    return serial << 8 | (uint64_t)(node - gm_nodes + 1);
+}
+
+const struct gm_node *gm_node_of_inode(uint64_t inode, uint64_t *serial)
+{
+    uint64_t position = inode & 255;
+    if (position == 0 || position > gm_node_count) {
+        return NULL;
+    }
+    const struct gm_node *node = &gm_nodes[position - 1];
+    if (gm_node_of_process(node) != (inode >> 8 != 0)) {
+        return NULL;
+    }
+    *serial = inode >> 8;
+    return node;
+}
+
+const struct gm_node *gm_node_find(enum gm_place place, const char *name)
+{
+    for (const struct gm_node *node = gm_nodes + 1; node < gm_nodes + gm_node_count; node++) {
+        if (node->in == place && node->name != NULL && strcmp(node->name, name) == 0) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+const struct gm_node *gm_node_process(void)
+{
+    const struct gm_node *node = gm_nodes;
+    while (node->holds != GM_IN_PROCESS) {
+        node++;
+    }
+    return node;
+}
+
+int gm_node_parse_pid(const char *name, pid_t *out)
+{
+    pid_t pid = 0;
+    if (name[0] < '1' || name[0] > '9') {
+        return -ENOENT;
+    }
+    for (const char *c = name; *c != '\0'; c++) {
+        if (*c < '0' || *c > '9' || pid > (INT_MAX - (*c - '0')) / 10) {
+            return -ENOENT;
+        }
+        pid = pid * 10 + (*c - '0');
+    }
+    *out = pid;
+    return 0;
+}

@@ -1,0 +1,65 @@
+/*
+ * node.h - the tree: one table of every file and directory, and the numbers by which the kernel knows them.
+ *
+ * STRUCTURE    Inode number = serial << 8 | position in the table + 1; the serial is 0 for the machine's nodes, else
+ *              that of the process. So a number can be taken apart without remembering it, and the root is 1.
+ * CONCURRENCY  The table is constant.
+ */
+#ifndef GM_NODE_H
+#define GM_NODE_H
+
+#include "machine.h"
+#include "text.h"
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+/* Where a node is found. */
+enum gm_place { GM_IN_NOTHING, GM_IN_ROOT, GM_IN_MACHINE_TUNABLES, GM_IN_PROCESS, GM_IN_PROCESS_TUNABLES };
+
+/* Whom a file is read or written for. */
+struct gm_view {
+    struct gm_machine *machine;
+    struct gm_process *process; /* NULL: a node of the machine */
+    unsigned argument;          /* of the node: which tunable */
+};
+
+/* Appends the file's text: 0 or -errno, which the reader gets. */
+typedef int gm_show(const struct gm_view *view, struct gm_text *out);
+
+/* Takes what one write(2) brought: 0 or -errno, which the writer gets. */
+typedef int gm_store(const struct gm_view *view, const char *text, size_t length);
+
+struct gm_node {
+    const char *name;    /* NULL: a process's directory, named by its pid */
+    enum gm_place in;    /* the directory that has it */
+    enum gm_place holds; /* directories: what it has */
+    mode_t mode;
+    gm_show *show;   /* files and links: what is read */
+    gm_store *store; /* NULL: cannot be written */
+    unsigned argument;
+    const char *help; /* one line for the manual */
+};
+
+/* The table. Its first row is the root. */
+extern const struct gm_node gm_nodes[];
+extern const unsigned gm_node_count;
+
+/* True for nodes that exist once for each process. */
+bool gm_node_of_process(const struct gm_node *node);
+
+uint64_t gm_node_inode(const struct gm_node *node, uint64_t serial);
+
+/* The node of an inode number and its serial; NULL: no number of ours. */
+const struct gm_node *gm_node_of_inode(uint64_t inode, uint64_t *serial);
+
+/* The node called @name in @place, processes' directories excepted; NULL: none. */
+const struct gm_node *gm_node_find(enum gm_place place, const char *name);
+
+/* The directory of a process. */
+const struct gm_node *gm_node_process(void);
+
+/* Reads a name as a pid, as it is written without leading zeros; -ENOENT. */
+int gm_node_parse_pid(const char *name, pid_t *out);
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * options.c - see options.h.
+ */
+#include "options.h"
+
+#include <getopt.h>
+#include <gmlake/ctl_abi.h>
+#include <gmlake/gmlake.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXIT_USAGE             2
+#define TEXTFILE_SECONDS       15
+#define TEXTFILE_SECONDS_LIMIT 86400
+
+/* The options: what getopt_long() is given and what --help says. */
+static const struct {
+    const char *name;
+    const char *argument; /* NULL: none */
+    int letter;
+    const char *help;
+} table[] = {
+    {"mountpoint", "DIR", 'm',
+     "mount here (root: " GMLAKE_CTL_MOUNT ", else $XDG_RUNTIME_DIR/" GMLAKE_CTL_USER_MOUNT ")"},
+    {"socket", "PATH", 's',
+     "listen here (root: " GMLAKE_CTL_SOCKET ", else $XDG_RUNTIME_DIR/" GMLAKE_CTL_USER_SOCKET ")"},
+    {"textfile", "DIR[=SEC]", 't', "write DIR/gmlake.prom for the node exporter every SEC (15) seconds"},
+    {"foreground", NULL, 'f', "stay in the foreground, log to standard error (the default)"},
+    {"daemon", NULL, 'd', "go into the background once mounted, log to the system log"},
+    {"version", NULL, 'V', "print the version"},
+    {"help", NULL, 'h', "print this"},
+};
+#define OPTION_COUNT (sizeof table / sizeof table[0])
+
+static void print_help(void)
+{
+    printf("Usage: gmlaked [options]\n\n"
+           "Shows the processes that use GMLake, and their tunables, as a file system.\n\n");
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "-%c, --%s%s%s", table[i].letter, table[i].name,
+                 table[i].argument != NULL ? " " : "", table[i].argument != NULL ? table[i].argument : "");
+        printf("  %-28s %s\n", left, table[i].help);
+    }
+}
+
+static int usage_error(const char *message, const char *subject)
+{
+    fprintf(stderr, "gmlaked: %s%s; see gmlaked --help\n", message, subject);
+    return EXIT_USAGE;
+}
+
+/* Takes a path, made absolute: the daemon leaves its directory when it goes into the background. */
+static int set_path(char out[PATH_MAX], const char *value)
+{
+    char here[PATH_MAX] = "";
+    if (value[0] != '/' && getcwd(here, sizeof here) == NULL) {
+        return usage_error("the working directory is gone: give absolute paths", "");
+    }
+    size_t length = strlen(here);
+    if (value[0] == '\0' || length + 1 + strlen(value) >= PATH_MAX) {
+        return usage_error("not a path: ", value);
+    }
+    memcpy(out, here, length);
+    if (length > 0) {
+        out[length++] = '/';
+    }
+    strcpy(out + length, value);
+    return -1;
+}
+
+/* DIR or DIR=SECONDS. */
+static int set_textfile(struct gm_options *out, const char *value)
+{
+    const char *equals = strrchr(value, '=');
+    size_t length = equals != NULL ? (size_t)(equals - value) : strlen(value);
+    out->textfile_seconds = TEXTFILE_SECONDS;
+    if (equals != NULL) {
+        char *end;
+        unsigned long seconds = strtoul(equals + 1, &end, 10);
+        if (equals[1] < '0' || equals[1] > '9' || *end != '\0' || seconds < 1 || seconds > TEXTFILE_SECONDS_LIMIT) {
+            return usage_error("not a number of seconds from 1 to 86400: ", equals + 1);
+        }
+        out->textfile_seconds = (unsigned)seconds;
+    }
+    if (length == 0 || length >= sizeof out->textfile_directory) {
+        return usage_error("not a directory: ", value);
+    }
+    memcpy(out->textfile_directory, value, length);
+    out->textfile_directory[length] = '\0';
+    return -1;
+}
+
+static int take_option(int letter, const char *value, struct gm_options *out)
+{
+    switch (letter) {
+    case 'm':
+        return set_path(out->mountpoint, value);
+    case 's':
+        return set_path(out->socket, value);
+    case 't':
+        return set_textfile(out, value);
+    case 'f':
+        out->daemonize = false;
+        return -1;
+    case 'd':
+        out->daemonize = true;
+        return -1;
+    case 'V':
+        printf("gmlaked %s\n", GMLAKE_VERSION_STRING);
+        return 0;
+    case 'h':
+        print_help();
+        return 0;
+    default:
+        return usage_error("bad option", "");
+    }
+}
+
+/* Where nothing else was said: the machine's places for root, else the user's. */
+static int fill_default(char out[PATH_MAX], const char *of_machine, const char *of_user)
+{
+    if (out[0] != '\0') {
+        return -1;
+    }
+    if (geteuid() == 0) {
+        return set_path(out, of_machine);
+    }
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (runtime == NULL || runtime[0] != '/') {
+        return usage_error("XDG_RUNTIME_DIR is not set: give --mountpoint and --socket", "");
+    }
+    if ((size_t)snprintf(out, PATH_MAX, "%s/%s", runtime, of_user) >= PATH_MAX) {
+        return usage_error("not a path: ", runtime);
+    }
+    return -1;
+}
+
+int gm_options_parse(int argc, char **argv, struct gm_options *out)
+{
+    struct option longs[OPTION_COUNT + 1] = {0};
+    char letters[2 * OPTION_COUNT + 1] = "";
+    size_t used = 0;
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        bool has_argument = table[i].argument != NULL;
+        longs[i] =
+            (struct option){table[i].name, has_argument ? required_argument : no_argument, NULL, table[i].letter};
+        letters[used++] = (char)table[i].letter;
+        if (has_argument) {
+            letters[used++] = ':';
+        }
+    }
+    letters[used] = '\0';
+    for (int letter; (letter = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
+        int result = take_option(letter, optarg, out);
+        if (result >= 0) {
+            return result;
+        }
+    }
+    if (optind < argc) {
+        return usage_error("no argument is expected: ", argv[optind]);
+    }
+    int result = fill_default(out->mountpoint, GMLAKE_CTL_MOUNT, GMLAKE_CTL_USER_MOUNT);
+    return result >= 0 ? result : fill_default(out->socket, GMLAKE_CTL_SOCKET, GMLAKE_CTL_USER_SOCKET);
+}
