@@ -1,9 +1,9 @@
 /*
- * tables.c - writes a manual page: copies its template and puts the tables of tunables.def and stats.def, and the help
- * of each command, in the place of the lines @TUNABLES@, @STATS@ and @COMMANDS@. A list is thus written once, where the
- * programs have it.
+ * tables.c - writes a manual page: copies its template and puts tables in the place of the lines @TUNABLES@ and @STATS@
+ * (tunables.def, stats.def), @HELP@ (what the program says to --help) and @COMMANDS@ (its help for each of its
+ * commands). A list is thus written once, where the programs have it.
  *
- * usage: tables TEMPLATE PAGE GMLAKE      GMLAKE: the command whose help is asked for, by `GMLAKE help NAME`
+ * usage: tables TEMPLATE PAGE PROGRAM
  */
 #include <ctype.h>
 #include <errno.h>
@@ -111,30 +111,36 @@ static void print_stats(void)
     puts(".El");
 }
 
-/* Prints what `@command help @name` says, as it is. */
-static int print_help(const char *command, const char *name)
+/* Prints what the shell's @line says, as it is. */
+static int print_output(const char *line)
 {
-    char line[1024];
-    snprintf(line, sizeof line, "'%s' help %s", command, name);
-    FILE *help = popen(line, "r");
-    if (help == NULL) {
+    char text[1024];
+    FILE *output = popen(line, "r");
+    if (output == NULL) {
         return -1;
     }
-    printf(".Ss %s\n.Bd -literal\n", name);
-    while (fgets(line, sizeof line, help) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        print_text(line);
+    puts(".Bd -literal");
+    while (fgets(text, sizeof text, output) != NULL) {
+        text[strcspn(text, "\n")] = '\0';
+        print_text(text);
     }
     puts(".Ed");
-    return pclose(help) == 0 ? 0 : -1;
+    return pclose(output) == 0 ? 0 : -1;
 }
 
-/* `@command help` lists the commands, each on a line that begins with four blanks. */
-static int print_commands(const char *command)
+static int print_help(const char *program)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "'%s' --help", program);
+    return print_output(line);
+}
+
+/* `@program help` lists the commands, each on a line that begins with four blanks. */
+static int print_commands(const char *program)
 {
     char line[1024];
     int rc = 0;
-    snprintf(line, sizeof line, "'%s' help", command);
+    snprintf(line, sizeof line, "'%s' help", program);
     FILE *list = popen(line, "r");
     if (list == NULL) {
         return -1;
@@ -142,17 +148,39 @@ static int print_commands(const char *command)
     while (fgets(line, sizeof line, list) != NULL) {
         char name[64];
         if (strncmp(line, "    ", 4) == 0 && line[4] != ' ' && sscanf(line, " %63[a-z-]", name) == 1) {
-            rc |= print_help(command, name);
+            printf(".Ss %s\n", name);
+            snprintf(line, sizeof line, "'%s' help %s", program, name);
+            rc |= print_output(line);
         }
     }
     return pclose(list) == 0 ? rc : -1;
+}
+
+/* Prints a line of the template, or what it stands for. */
+static int print_line(const char *line, const char *program)
+{
+    if (strcmp(line, "@TUNABLES@\n") == 0) {
+        print_tunables();
+        return 0;
+    }
+    if (strcmp(line, "@STATS@\n") == 0) {
+        print_stats();
+        return 0;
+    }
+    if (strcmp(line, "@COMMANDS@\n") == 0) {
+        return print_commands(program);
+    }
+    if (strcmp(line, "@HELP@\n") == 0) {
+        return print_help(program);
+    }
+    return fputs(line, stdout) < 0 ? -1 : 0;
 }
 
 int main(int argc, char **argv)
 {
     char line[1024];
     if (argc != 4) {
-        fprintf(stderr, "usage: tables TEMPLATE PAGE GMLAKE\n");
+        fprintf(stderr, "usage: tables TEMPLATE PAGE PROGRAM\n");
         return 2;
     }
     for (int i = 0; i < 2; i++) {
@@ -162,18 +190,9 @@ int main(int argc, char **argv)
         }
     }
     while (fgets(line, sizeof line, stdin) != NULL) {
-        if (strcmp(line, "@TUNABLES@\n") == 0) {
-            print_tunables();
-        } else if (strcmp(line, "@STATS@\n") == 0) {
-            print_stats();
-        } else if (strcmp(line, "@COMMANDS@\n") == 0) {
-            fflush(stdout);
-            if (print_commands(argv[3]) < 0) {
-                fprintf(stderr, "tables: the help of the commands could not be read\n");
-                return EXIT_FAILURE;
-            }
-        } else {
-            fputs(line, stdout);
+        if (print_line(line, argv[3]) < 0) {
+            fprintf(stderr, "tables: %s: %s cannot be asked for its help\n", argv[2], argv[3]);
+            return EXIT_FAILURE;
         }
     }
     return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
