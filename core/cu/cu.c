@@ -23,26 +23,26 @@ static const struct {
     size_t offset;
     int required;
 } symbols[] = {
-#define REQUIRED 1
-#define OPTIONAL 0
+#define REQUIRED                                    1
+#define OPTIONAL                                    0
 #define GM_CU_SYMBOL(need, field, name, parameters) {name, offsetof(struct gm_cu, field), need},
 #include "symbols.def"
 #undef GM_CU_SYMBOL
 };
 
-static int fill(void *library, struct gm_cu *out)
+int gm_cu_fill(void *(*look_up)(void *library, const char *name), void *library, struct gm_cu *out)
 {
     struct gm_cu table;
     memset(&table, 0, sizeof table);
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        void *address = dlsym(library, symbols[i].name);
+        void *address = look_up(library, symbols[i].name);
         if (address == NULL && symbols[i].required) {
             return -ENODEV;
         }
         memcpy((char *)&table + symbols[i].offset, &address, sizeof address);
     }
     /* The simulated driver counts virtual time; the real one has no such symbol. */
-    void *clock = dlsym(library, "simcuda_now_ns");
+    void *clock = look_up(library, "simcuda_now_ns");
     memcpy(&table.now_ns, &clock, sizeof clock);
     if (clock == NULL) {
         table.now_ns = monotonic_ns;
@@ -57,7 +57,7 @@ int gm_cu_load(const char *path, struct gm_cu *out)
     if (library == NULL) {
         library = dlopen(path, RTLD_NOW);
     }
-    return library == NULL ? -ENODEV : fill(library, out);
+    return library == NULL ? -ENODEV : gm_cu_fill(dlsym, library, out);
 }
 
 static struct gm_cu loaded;

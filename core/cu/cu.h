@@ -29,6 +29,12 @@ int gm_cu_get(const struct gm_cu **out);
 /* Fills *out from the library at @path. The library stays loaded. Errors as gm_cu_get(). */
 int gm_cu_load(const char *path, struct gm_cu *out);
 
+/*
+ * Fills *out with what @look_up gives for each name in @library: dlsym() and a handle, or a caller's own way to find
+ * functions. -ENODEV: a required function is missing, *out is untouched.
+ */
+int gm_cu_fill(void *(*look_up)(void *library, const char *name), void *library, struct gm_cu *out);
+
 /* Makes @table (which must outlive its use) what gm_cu_get() answers from now on; NULL restores the loaded driver. */
 void gm_cu_use(const struct gm_cu *table);
 

@@ -1,0 +1,277 @@
+/*
+ * memory.c - allocations and frees: served where they can be, else the driver's.
+ *
+ * A program never sees a failure that it would not see without us: whatever cannot be served, for whatever reason, is
+ * asked of the driver, whose answer is passed on; and where the driver has no room because we hold idle memory, that
+ * is given back first.
+ *
+ * Streams: 0 and CU_STREAM_LEGACY are the legacy default stream, which the core knows as NULL; in a _ptsz call 0 is
+ * CU_STREAM_PER_THREAD. That handle means another stream on each thread, so it cannot stand for a stream in the core:
+ * allocations on it are the driver's, and memory of ours freed on it is freed as by cuMemFree(), which covers every
+ * stream.
+ *
+ * CONCURRENCY  no state here.
+ */
+#include "capture.h"
+#include "errors.h"
+#include "hooks.h"
+#include "plain.h"
+#include "pools.h"
+#include "process.h"
+#include "registry.h"
+#include "target.h"
+#include "tunables.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* --- allocation --------------------------------------------------------------------------------------------------- */
+
+/* The pool of an allocation that names none. */
+static const CUmemoryPool current_pool = NULL;
+
+static CUstream legacy_stream(CUstream stream)
+{
+    return stream == CU_STREAM_LEGACY ? NULL : stream;
+}
+
+static CUstream thread_stream(CUstream stream)
+{
+    return stream == NULL ? CU_STREAM_PER_THREAD : legacy_stream(stream);
+}
+
+/* What every allocation of ours needs; false: leave it to the driver. True: gm_process_leave() must follow. */
+static bool enter_to_serve(const CUdeviceptr *out, size_t bytes)
+{
+    if (out == NULL || bytes == 0 || gm_pools_have_peers() || !gm_process_enter()) {
+        return false;
+    }
+    /* After entering: the first time, that reads the environment. */
+    if (gm_tunable(GMLAKE_TUNABLE_enabled) == 0) {
+        gm_process_leave();
+        return false;
+    }
+    return true;
+}
+
+static bool allocate(const struct gm_target *target, size_t bytes, CUstream stream, CUdeviceptr *out)
+{
+    gmlake_ptr address;
+    if (gmlake_alloc(target->allocator, bytes, stream, &address) != 0) {
+        return false;
+    }
+    *out = address;
+    return true;
+}
+
+static bool serve_plain(CUdeviceptr *out, size_t bytes)
+{
+    struct gm_capture_scope capture;
+    struct gm_target target;
+    bool served = false;
+    if (!enter_to_serve(out, bytes)) {
+        return false;
+    }
+    gm_capture_enter(&capture);
+    if (!gm_capture_judges_plain(&capture) && gm_target_current(&target)) {
+        served = allocate(&target, bytes, gm_plain_stream, out);
+        gm_target_leave(&target);
+    }
+    gm_capture_leave(&capture);
+    gm_process_leave();
+    return served;
+}
+
+static bool may_use(CUmemoryPool pool, CUdevice device)
+{
+    return pool == current_pool ? gm_pools_serve_current(device) : gm_pools_serve(pool, device);
+}
+
+static bool serve_on_stream(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    struct gm_capture_scope capture;
+    struct gm_target target;
+    bool served = false;
+    if (stream == CU_STREAM_PER_THREAD || !enter_to_serve(out, bytes)) {
+        return false;
+    }
+    gm_capture_enter(&capture);
+    if (!gm_capture_holds(&capture, stream) && gm_target_of_stream(stream, &target)) {
+        served = may_use(pool, target.device) && allocate(&target, bytes, stream, out);
+        gm_target_leave(&target);
+    }
+    gm_capture_leave(&capture);
+    gm_process_leave();
+    return served;
+}
+
+/* Gives the current device's idle memory back. Whether there was any. */
+static bool make_room(void)
+{
+    struct gm_capture_scope capture;
+    struct gm_target target;
+    size_t released = 0;
+    if (!gm_process_is_served() || !gm_process_enter()) {
+        return false;
+    }
+    gm_capture_enter(&capture);
+    if (gm_target_current_served(&target)) {
+        gmlake_trim(target.allocator, 0, &released);
+        gm_target_leave(&target);
+    }
+    gm_capture_leave(&capture);
+    gm_process_leave();
+    return released > 0;
+}
+
+/* The driver's answer; once more when it found no room and we had some. */
+#define WITH_ROOM(call)                                                                                                \
+    do {                                                                                                               \
+        CUresult rc = call;                                                                                            \
+        return rc == CUDA_ERROR_OUT_OF_MEMORY && make_room() ? call : rc;                                              \
+    } while (0)
+
+CUresult gm_hook_mem_alloc(CUdeviceptr *out, size_t bytes)
+{
+    if (serve_plain(out, bytes)) {
+        return CUDA_SUCCESS;
+    }
+    WITH_ROOM(gm_driver_mem_alloc(out, bytes));
+}
+
+CUresult gm_hook_mem_alloc_async(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+    if (serve_on_stream(out, bytes, current_pool, legacy_stream(stream))) {
+        return CUDA_SUCCESS;
+    }
+    WITH_ROOM(gm_driver_mem_alloc_async(out, bytes, stream));
+}
+
+CUresult gm_hook_mem_alloc_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+    if (serve_on_stream(out, bytes, current_pool, thread_stream(stream))) {
+        return CUDA_SUCCESS;
+    }
+    WITH_ROOM(gm_driver_mem_alloc_async_ptsz(out, bytes, stream));
+}
+
+CUresult gm_hook_mem_alloc_from_pool_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    if (pool != NULL && serve_on_stream(out, bytes, pool, legacy_stream(stream))) {
+        return CUDA_SUCCESS;
+    }
+    WITH_ROOM(gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream));
+}
+
+CUresult gm_hook_mem_alloc_from_pool_async_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    if (pool != NULL && serve_on_stream(out, bytes, pool, thread_stream(stream))) {
+        return CUDA_SUCCESS;
+    }
+    WITH_ROOM(gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream));
+}
+
+CUresult gm_hook_mem_alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element)
+{
+    WITH_ROOM(gm_driver_mem_alloc_pitch(out, pitch, width, height, element));
+}
+
+CUresult gm_hook_mem_create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *properties,
+                            unsigned long long flags)
+{
+    WITH_ROOM(gm_driver_mem_create(out, size, properties, flags));
+}
+
+/* --- free --------------------------------------------------------------------------------------------------------- */
+
+/* What became of a free: DRIVERS is left to the driver, whose answer counts; DONE is done. */
+enum outcome { DRIVERS, DONE };
+
+/* The allocator that @address belongs to; NULL: not ours. Not NULL: gm_process_leave() must follow. */
+static struct gmlake *enter_owner(CUdeviceptr address)
+{
+    if (!gm_process_is_served()) {
+        return NULL;
+    }
+    struct gmlake *owner = gm_registry_owner(address);
+    return owner != NULL && gm_process_enter() ? owner : NULL;
+}
+
+/* Whether the driver still answers. At the end of a process it does not, and every call gets the same code. */
+static bool driver_is_gone(void)
+{
+    CUcontext context;
+    return gm_driver_ctx_get_current(&context) == CUDA_ERROR_DEINITIALIZED;
+}
+
+static enum outcome free_plain(CUdeviceptr address)
+{
+    struct gm_capture_scope capture;
+    struct gmlake *owner = enter_owner(address);
+    enum outcome outcome = DRIVERS;
+    if (owner == NULL) {
+        return DRIVERS;
+    }
+    gm_capture_enter(&capture);
+    if (!driver_is_gone() && gmlake_free_sync(owner, address) == 0) {
+        outcome = DONE;
+    }
+    gm_capture_leave(&capture);
+    gm_process_leave();
+    return outcome;
+}
+
+/*
+ * Frees in the order of @stream where it is a stream of the block's own device. A stream of another device is waited
+ * for: the wait that the core owes for a plain free covers the block's device alone.
+ */
+static bool free_in_order(struct gmlake *owner, CUdeviceptr address, CUstream stream)
+{
+    struct gm_target target;
+    int rc = -EXDEV;
+    if (stream == CU_STREAM_PER_THREAD || !gm_target_of_stream(stream, &target)) {
+        return gmlake_free_sync(owner, address) == 0;
+    }
+    if (target.allocator == owner) {
+        rc = gmlake_free(owner, address, stream);
+    } else if (gm_driver_stream_synchronize(stream) != CUDA_SUCCESS) {
+        rc = -EINVAL;
+    }
+    gm_target_leave(&target);
+    return rc == 0 || (rc != -EINVAL && gmlake_free_sync(owner, address) == 0);
+}
+
+static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)
+{
+    struct gm_capture_scope capture;
+    struct gmlake *owner = enter_owner(address);
+    enum outcome outcome = DRIVERS;
+    if (owner == NULL) {
+        return DRIVERS;
+    }
+    gm_capture_enter(&capture);
+    if (!driver_is_gone() && !gm_capture_holds(&capture, stream) && free_in_order(owner, address, stream)) {
+        outcome = DONE;
+    }
+    gm_capture_leave(&capture);
+    gm_process_leave();
+    return outcome;
+}
+
+CUresult gm_hook_mem_free(CUdeviceptr address)
+{
+    return free_plain(address) == DONE ? CUDA_SUCCESS : gm_driver_mem_free(address);
+}
+
+CUresult gm_hook_mem_free_async(CUdeviceptr address, CUstream stream)
+{
+    return free_on_stream(address, legacy_stream(stream)) == DONE ? CUDA_SUCCESS
+                                                                  : gm_driver_mem_free_async(address, stream);
+}
+
+CUresult gm_hook_mem_free_async_ptsz(CUdeviceptr address, CUstream stream)
+{
+    return free_on_stream(address, thread_stream(stream)) == DONE ? CUDA_SUCCESS
+                                                                  : gm_driver_mem_free_async_ptsz(address, stream);
+}

@@ -1,0 +1,26 @@
+/*
+ * pools.h - memory that the driver must give out itself: from pools that other processes can open or whose other
+ * properties we do not reproduce, and once GPUs see one another's memory.
+ *
+ * STRUCTURE    The pools that may be served are known: the device's default pool, and those the program has created
+ * with no property but their device. All others are the driver's: exportable, imported, bounded, unknown. A device
+ * whose current pool is not among the known ones is not served on streams at all. Access of one GPU to another's
+ * allocations is not carried over to ours; from the moment a program enables it, new memory is the driver's.
+ * CONCURRENCY  atomics.
+ */
+#ifndef GM_POOLS_H
+#define GM_POOLS_H
+
+#include <cuda.h>
+#include <stdbool.h>
+
+/* Whether an allocation from @pool on @device's stream may be served. */
+bool gm_pools_serve(CUmemoryPool pool, CUdevice device);
+
+/* The same for an allocation that names no pool: from the device's current one. */
+bool gm_pools_serve_current(CUdevice device);
+
+/* Whether some GPU has been given access to another one's allocations. */
+bool gm_pools_have_peers(void);
+
+#endif
