@@ -71,14 +71,19 @@ need_packages()
 # What every build needs.
 build_packages=(gcc libc6-dev make cmake pkg-config libfuse3-dev fuse3 zlib1g-dev libcmocka-dev)
 
-# build_preset PRESET [CMAKE_ARGUMENT...]: configures and builds; the log is shown where it fails.
+# build_preset PRESET [CONFIGURE_ARGUMENT...] [-- BUILD_ARGUMENT...]: the log is shown where it fails.
 build_preset()
 {
-    local preset=$1 log="$root_dir/build/$1.log"
+    local preset=$1 log="$root_dir/build/$1.log" configure=()
     shift
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        configure+=("$1")
+        shift
+    done
+    [ $# -eq 0 ] || shift
     mkdir -p "$root_dir/build"
-    if ! (cd "$root_dir" && cmake --preset "$preset" "$@" && cmake --build --preset "$preset" --parallel "$jobs") \
-        >"$log" 2>&1; then
+    if ! (cd "$root_dir" && cmake --preset "$preset" "${configure[@]}" &&
+        cmake --build --preset "$preset" --parallel "$jobs" "$@") >"$log" 2>&1; then
         grep -nE '(error|Error|undefined reference)' "$log" | head -n 20 >&2
         tail -n 15 "$log" >&2
         printf '%sbuild of preset %s failed; all of it is in %s%s\n' "$red" "$preset" "$log" "$plain" >&2

@@ -16,6 +16,7 @@ Builds every preset that is tested and runs its tests, on the simulated driver: 
   --soak SECONDS    also the random tests for so long, under AddressSanitizer and ThreadSanitizer
   --fuzz SECONDS    also every fuzz target for so long
   --gpu             also the tests that need a real GPU
+  --coverage        also line and branch coverage of core and fusefs
   --jobs N          processes at once (default: one a core)
   --list            the steps
   --help            this text
@@ -36,6 +37,7 @@ extra_steps=(
     "soak:the random tests for --soak SECONDS"
     "fuzz:every fuzz target for --fuzz SECONDS"
     "gpu:the tests that need a real GPU"
+    "coverage:lines and branches of core and fusefs that the tests reach"
 )
 
 # run_ctest BUILD ARGUMENT...: the output is kept in build/BUILD.ctest; the closing lines are collected for the end.
@@ -130,6 +132,16 @@ step_gpu()
     build_preset release -DGMLAKE_WERROR=ON && run_ctest release --label-regex '^gpu$'
 }
 
+step_coverage()
+{
+    need_packages "${build_packages[@]}" gcovr
+    build_preset coverage || return 1
+    find "$root_dir/build/coverage" -name '*.gcda' -delete
+    run_ctest coverage --label-exclude '^(gpu|bench|long|lint)$' || return 1
+    (cd "$root_dir" && gcovr --root . --filter core/ --filter fusefs/ --exclude-unreachable-branches \
+        --exclude-throw-branches --print-summary build/coverage) | grep -vE '^(-|GCC|File|Directory)' | tail -n 80
+}
+
 # --- options -----------------------------------------------------------------------------------------------------
 seconds_of()
 {
@@ -167,6 +179,7 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --gpu) extra+=(gpu) ;;
+    --coverage) extra+=(coverage) ;;
     --jobs)
         jobs=$(seconds_of "$1" "${2:-}") || exit 1
         shift
