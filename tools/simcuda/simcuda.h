@@ -18,13 +18,13 @@ uint64_t simcuda_now_ns(void);
 void simcuda_advance_to_ns(uint64_t ns);
 
 struct simcuda_device {
-    uint64_t capacity;      /* bytes */
-    uint64_t in_use;        /* physical bytes: created handles, plain allocations, pool reserves */
+    uint64_t capacity; /* bytes */
+    uint64_t in_use;   /* physical bytes: created handles, plain allocations, pool reserves */
     uint64_t in_use_peak;
-    uint64_t handles;       /* cuMemCreate handles alive */
-    uint64_t mappings;      /* cuMemMap mappings alive */
+    uint64_t handles;  /* cuMemCreate handles alive */
+    uint64_t mappings; /* cuMemMap mappings alive */
     uint64_t mappings_peak;
-    uint64_t va_bytes;      /* reserved address space */
+    uint64_t va_bytes; /* reserved address space */
     uint64_t va_peak;
 };
 

@@ -1,0 +1,49 @@
+/*
+ * graph.c - the nodes of captured graphs.
+ */
+#include "graph.h"
+
+#include "objects.h"
+
+#include <stdlib.h>
+
+struct sim_graph *sim_graph_create(struct sim_context *context)
+{
+    struct sim_graph *graph = calloc(1, sizeof *graph);
+    uint64_t handle = graph == NULL ? 0 : sim_object_add(SIM_GRAPH, graph);
+    if (handle == 0) {
+        free(graph);
+        return NULL;
+    }
+    graph->handle = handle;
+    graph->context = context;
+    graph->users = 1;
+    return graph;
+}
+
+void sim_graph_append(struct sim_graph *graph, struct sim_op *op)
+{
+    op->next = NULL;
+    if (graph->last == NULL) {
+        graph->first = op;
+    } else {
+        graph->last->next = op;
+    }
+    graph->last = op;
+    graph->nodes++;
+}
+
+void sim_graph_destroy(struct sim_graph *graph)
+{
+    sim_object_remove(graph->handle);
+    graph->handle = 0;
+    if (--graph->users > 0) {
+        return;
+    }
+    while (graph->first != NULL) {
+        struct sim_op *op = graph->first;
+        graph->first = op->next;
+        sim_op_drop(op);
+    }
+    free(graph);
+}

@@ -1,0 +1,132 @@
+/*
+ * plain.c - cuMemAlloc's memory.
+ */
+#include "plain.h"
+
+#include <stdlib.h>
+
+#define SMALL_LIMIT (1ull << 20)
+#define ALIGNMENT   512ull
+
+/* A 2 MB page shared by small allocations. */
+struct page {
+    struct sim_node node; /* key: the address */
+    struct sim_span span;
+    uint64_t offset;
+};
+
+static struct sim_heap small[SIM_MAX_DEVICES];
+static struct sim_tree pages;
+
+static bool open_memory(struct sim_device *device, uint64_t size, struct sim_span *span, uint64_t *offset)
+{
+    if (!sim_device_take(device, size, true, offset)) {
+        return false;
+    }
+    if (sim_address_reserve(size, SIM_PAGE, 0, span)) {
+        if (sim_address_map(span->address, size, device->file, *offset, SIM_ACCESS_WRITE)) {
+            return true;
+        }
+        sim_address_free(span);
+    }
+    sim_device_give(device, size, true, *offset);
+    return false;
+}
+
+static void close_memory(struct sim_device *device, const struct sim_span *span, uint64_t offset)
+{
+    sim_address_free(span);
+    sim_device_give(device, span->size, true, offset);
+}
+
+static bool add_page(struct sim_device *device)
+{
+    struct page *page = malloc(sizeof *page);
+    if (page == NULL) {
+        return false;
+    }
+    if (!open_memory(device, SIM_PAGE, &page->span, &page->offset)) {
+        free(page);
+        return false;
+    }
+    if (!sim_heap_add(&small[device->ordinal], page->span.address, SIM_PAGE)) {
+        close_memory(device, &page->span, page->offset);
+        free(page);
+        return false;
+    }
+    page->node.key = page->span.address;
+    page->node.tie = 0;
+    sim_tree_insert(&pages, &page->node);
+    return true;
+}
+
+static void drop_page(struct sim_device *device, struct sim_block *segment)
+{
+    struct page *page = SIM_OWNER(sim_tree_floor(&pages, segment->address, 0), struct page, node);
+    sim_heap_drop(&small[device->ordinal], segment);
+    sim_tree_remove(&pages, &page->node);
+    close_memory(device, &page->span, page->offset);
+    free(page);
+}
+
+static bool take_small(struct sim_device *device, uint64_t size, struct sim_plain *plain)
+{
+    uint64_t rounded = (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+    struct sim_heap *heap = &small[device->ordinal];
+    plain->block = sim_heap_take(heap, rounded, ALIGNMENT);
+    if (plain->block == NULL && add_page(device)) {
+        plain->block = sim_heap_take(heap, rounded, ALIGNMENT);
+    }
+    return plain->block != NULL;
+}
+
+CUresult sim_plain_allocate(struct sim_context *context, uint64_t size, struct sim_plain **out)
+{
+    struct sim_device *device = context->device;
+    uint64_t pages_size = (size + SIM_PAGE - 1) & ~(SIM_PAGE - 1);
+    struct sim_plain *plain = pages_size < size ? NULL : calloc(1, sizeof *plain);
+    if (plain == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    bool done = size < SMALL_LIMIT ? take_small(device, size, plain)
+                                   : open_memory(device, pages_size, &plain->span, &plain->offset);
+    if (!done) {
+        free(plain);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    plain->context = context;
+    plain->range.kind = SIM_PLAIN;
+    plain->range.device = device;
+    plain->range.size = size;
+    sim_space_add(&plain->range, plain->block != NULL ? plain->block->address : plain->span.address);
+    plain->next = context->plain;
+    if (context->plain != NULL) {
+        context->plain->previous = plain;
+    }
+    context->plain = plain;
+    *out = plain;
+    return CUDA_SUCCESS;
+}
+
+void sim_plain_drop(struct sim_plain *plain)
+{
+    struct sim_device *device = plain->range.device;
+    sim_space_remove(&plain->range);
+    if (plain->next != NULL) {
+        plain->next->previous = plain->previous;
+    }
+    if (plain->previous != NULL) {
+        plain->previous->next = plain->next;
+    } else {
+        plain->context->plain = plain->next;
+    }
+    if (plain->block == NULL) {
+        close_memory(device, &plain->span, plain->offset);
+    } else {
+        struct sim_block *rest = sim_heap_give(&small[device->ordinal], plain->block);
+        if (sim_heap_is_segment(rest)) {
+            drop_page(device, rest);
+        }
+    }
+    free(plain);
+}

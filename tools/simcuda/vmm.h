@@ -1,0 +1,38 @@
+/*
+ * vmm.h - physical chunks: what a cuMemCreate handle stands for.
+ *
+ * CONCURRENCY  the driver's lock.
+ */
+#ifndef SIM_VMM_H
+#define SIM_VMM_H
+
+#include "space.h"
+
+/* Invariant: its memory is held while handles + mappings > 0; @handle is valid exactly while handles > 0. */
+struct sim_chunk {
+    uint64_t handle;
+    uint64_t handles; /* references: create, retain, import */
+    uint64_t mappings;
+    uint64_t size;
+    uint64_t offset; /* in the device's file */
+    struct sim_device *device;
+    bool on_host; /* created at a host location: not counted against the device */
+    CUmemAllocationProp properties;
+};
+
+/* What the leak summary needs. */
+struct sim_vmm_totals {
+    uint64_t chunks, chunk_bytes;
+    uint64_t mappings;
+    uint64_t reservations, reserved_bytes;
+};
+
+void sim_vmm_count(struct sim_vmm_totals *out);
+
+/* Takes one more reference to the chunk's handle, making a new handle if it has none. */
+CUresult sim_chunk_retain(struct sim_chunk *chunk, CUmemGenericAllocationHandle *out);
+
+/* The chunk behind a handle; NULL (reported): none. */
+struct sim_chunk *sim_chunk_get(CUmemGenericAllocationHandle handle);
+
+#endif
