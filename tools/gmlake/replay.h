@@ -8,7 +8,6 @@
 #ifndef GM_REPLAY_H
 #define GM_REPLAY_H
 
-#include "command.h"
 #include "meter.h"
 #include "trace.h"
 
@@ -25,8 +24,10 @@ struct gm_replay_options {
     const char *settings[GM_SETTINGS_MAX]; /* "name=value", checked */
     size_t setting_count;
     double scale;
+    double pace; /* times as fast as it was recorded; 0: without waiting */
     bool verify;
     bool latency;
+    size_t latency_from; /* operations before this one are not timed */
     bool json;
     bool iterations; /* report each */
     bool calls;      /* report each driver function */
@@ -34,11 +35,13 @@ struct gm_replay_options {
     int device;
 };
 
-/* What the driver had done by some moment. */
+/* What had been done by some moment. */
 struct gm_replay_mark {
     uint64_t calls;
     uint64_t driver_ns;
     uint64_t trace_ns;
+    uint64_t ops;
+    uint64_t wall_ns; /* as gm_replay_result.wall_ns */
 };
 
 /* Invariant: figures of an iteration are differences of neighbouring marks; marks has iterations + 1 elements. */

@@ -24,6 +24,11 @@ void gm_replay_trace_name(const char *path, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)length, name);
 }
 
+static double ratio(uint64_t part, uint64_t whole)
+{
+    return whole > 0 ? (double)part / (double)whole : NAN;
+}
+
 static double calls_of(const struct gm_replay_result *result, size_t iteration)
 {
     return (double)(result->marks[iteration + 1].calls - result->marks[iteration].calls);
@@ -39,6 +44,13 @@ static int compare_doubles(const void *a, const void *b)
     double left = *(const double *)a;
     double right = *(const double *)b;
     return (left > right) - (left < right);
+}
+
+/* CPU time a call, of the iteration. */
+static double ns_of(const struct gm_replay_result *result, size_t iteration)
+{
+    const struct gm_replay_mark *from = &result->marks[iteration];
+    return ratio(from[1].wall_ns - from[0].wall_ns, from[1].ops - from[0].ops);
 }
 
 /* The median of a figure over the last half of the iterations. */
@@ -70,11 +82,6 @@ static double later_percent(const struct gm_replay_result *result)
     const struct gm_replay_mark *to = &result->marks[result->iterations];
     double traced = (double)(to->trace_ns - from->trace_ns);
     return traced > 0 ? 100 * (double)(to->driver_ns - from->driver_ns) / traced : NAN;
-}
-
-static double ratio(uint64_t part, uint64_t whole)
-{
-    return whole > 0 ? (double)part / (double)whole : NAN;
 }
 
 static double ns_per_op(const struct gm_replay_result *result)
@@ -109,6 +116,11 @@ static void print_iterations(struct gm_json *json, const struct gm_replay_result
     gm_json_array(json, "iteration_driver_us");
     for (size_t i = 0; i < result->iterations; i++) {
         gm_json_number(json, NULL, us_of(result, i), 1);
+    }
+    gm_json_end_array(json);
+    gm_json_array(json, "iteration_ns_per_op");
+    for (size_t i = 0; i < result->iterations; i++) {
+        gm_json_number(json, NULL, ns_of(result, i), 1);
     }
     gm_json_end_array(json);
 }
@@ -208,7 +220,8 @@ static void print_row_details(const struct gm_replay_options *options, const str
                result->latency_ns[1], result->latency_ns[2]);
     }
     for (size_t i = 0; options->iterations && i < result->iterations; i++) {
-        printf("    iteration %-5zu %8.0f driver calls %12.1f us\n", i + 1, calls_of(result, i), us_of(result, i));
+        printf("    iteration %-5zu %8.0f driver calls %12.1f us %8.1f ns/call\n", i + 1, calls_of(result, i),
+               us_of(result, i), ns_of(result, i));
     }
     for (size_t i = 0; options->calls && i < result->row_count; i++) {
         if (result->rows[i].calls > 0) {

@@ -23,8 +23,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { SLICE = 1024, PROGRESS_STEPS = 200 };
+enum { SLICE = 1024, PACED_SLICE = 16, PROGRESS_STEPS = 200 };
 
 /* Invariant: address[b] is the block's address while it is live and was served, else 0; failed[b]: it was refused. */
 struct replay {
@@ -44,6 +45,8 @@ struct replay {
     size_t base_free;          /* cuMemGetInfo before the allocator existed */
     uint64_t base_in_use;      /* the simulated driver's figure then */
     uint64_t wall_ns;          /* of the loop */
+    double loop_ns_per_op;     /* of the loop alone */
+    uint64_t started_ns;       /* of the wall clock, at the first operation */
     size_t shown;              /* progress steps printed */
 };
 
@@ -128,6 +131,7 @@ static int replay_slice_clocked(struct replay *replay, struct gm_door *door, siz
 static int replay_slice_timed(struct replay *replay, struct gm_door *door, size_t first, size_t end,
                               advance_fn *advance)
 {
+    const struct gm_trace_op *from = replay->trace->ops + replay->options->latency_from;
     for (const struct gm_trace_op *op = replay->trace->ops + first; op < replay->trace->ops + end; op++) {
         gm_meter.trace_ns = op->time_ns;
         advance(door == &gm_door_nothing ? 0 : op->time_ns);
@@ -138,7 +142,7 @@ static int replay_slice_timed(struct replay *replay, struct gm_door *door, size_
         if (__builtin_expect(rc < 0, 0)) {
             return rc;
         }
-        if (gm_meter.calls == calls && replay->latencies != NULL) {
+        if (gm_meter.calls == calls && op >= from) {
             replay->latencies[replay->latency_count++] = ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX;
         }
     }
@@ -157,9 +161,18 @@ static int run_slice(struct replay *replay, struct gm_door *door, size_t first, 
 
 /* --- figures ------------------------------------------------------------------------------------------------------ */
 
-static struct gm_replay_mark take_mark(const struct replay *replay, uint64_t trace_ns)
+/* Wall time of @ops operations without what is not the allocator's: the loop and, where it is metered, the driver. */
+static uint64_t own_wall_ns(const struct replay *replay, uint64_t ops)
 {
-    struct gm_replay_mark mark = {.trace_ns = trace_ns};
+    uint64_t loop = (uint64_t)(replay->loop_ns_per_op * (double)ops);
+    uint64_t driver = replay->options->via == GM_VIA_CORE ? gm_meter.wall_ns : 0;
+    return replay->wall_ns > loop + driver ? replay->wall_ns - loop - driver : 0;
+}
+
+static struct gm_replay_mark take_mark(const struct replay *replay, uint64_t ops)
+{
+    struct gm_replay_mark mark = {.trace_ns = replay->trace->ops[ops > 0 ? ops - 1 : 0].time_ns, .ops = ops};
+    mark.wall_ns = own_wall_ns(replay, ops);
     if (replay->options->via == GM_VIA_CORE) {
         mark.calls = gm_meter.calls;
         mark.driver_ns = gm_meter.driver_ns;
@@ -199,11 +212,28 @@ static void show_progress(struct replay *replay, size_t done)
     }
 }
 
+/* --pace: waits for the moment at which the recorded program made operation @next. */
+static void keep_pace(const struct replay *replay, size_t next)
+{
+    if (replay->options->pace == 0) {
+        return;
+    }
+    const struct gm_trace_op *ops = replay->trace->ops;
+    uint64_t due = (uint64_t)((double)(ops[next].time_ns - ops[0].time_ns) / replay->options->pace);
+    uint64_t gone = gm_wall_ns() - replay->started_ns;
+    if (due > gone) {
+        uint64_t left = due - gone;
+        nanosleep(&(struct timespec){(time_t)(left / 1000000000u), (long)(left % 1000000000u)}, NULL);
+    }
+}
+
 /* Walks [first, end) in slices, with the clock running only over the slices. */
 static int replay_stretch(struct replay *replay, size_t first, size_t end)
 {
     while (first < end) {
-        size_t next = first + SLICE < end ? first + SLICE : end;
+        size_t slice = replay->options->pace > 0 ? PACED_SLICE : SLICE;
+        size_t next = first + slice < end ? first + slice : end;
+        keep_pace(replay, first);
         uint64_t start = gm_wall_ns();
         int rc = run_slice(replay, replay->door, first, next);
         replay->wall_ns += gm_wall_ns() - start;
@@ -238,6 +268,7 @@ static int replay_iterations(struct replay *replay)
         return fail(replay, -ENOMEM, "no room for the iterations");
     }
     result->marks[0].trace_ns = trace->ops[0].time_ns;
+    replay->started_ns = gm_wall_ns();
     size_t done = 0;
     for (size_t i = 0; i < result->iterations; i++) {
         size_t end = mark_position(trace, i);
@@ -246,7 +277,7 @@ static int replay_iterations(struct replay *replay)
             return rc;
         }
         done = end;
-        result->marks[i + 1] = take_mark(replay, trace->ops[end > 0 ? end - 1 : 0].time_ns);
+        result->marks[i + 1] = take_mark(replay, end);
     }
     return replay_stretch(replay, done, trace->op_count);
 }
@@ -265,8 +296,8 @@ static uint32_t latency_at(struct replay *replay, double share)
     return replay->latencies[(size_t)((double)(replay->latency_count - 1) * share)];
 }
 
-/* The loop's own time: the fastest of three passes through the door that does nothing. */
-static uint64_t loop_overhead(struct replay *replay)
+/* The loop's own time a call: the fastest of three passes through the door that does nothing. */
+static void find_loop_overhead(struct replay *replay)
 {
     uint64_t best = UINT64_MAX;
     for (int pass = 0; pass < 3; pass++) {
@@ -284,7 +315,7 @@ static uint64_t loop_overhead(struct replay *replay)
         replay->latency_overhead = latency_at(replay, 0.5);
         replay->latency_count = 0;
     }
-    return best;
+    replay->loop_ns_per_op = (double)best / (double)replay->trace->op_count;
 }
 
 static void take_latencies(struct replay *replay)
@@ -316,13 +347,13 @@ static void take_rows(struct replay *replay)
     }
 }
 
-/* What the driver and the meter have to say at the end. @overhead: the loop's own time. */
-static void take_figures(struct replay *replay, uint64_t overhead)
+/* What the driver and the meter have to say at the end. */
+static void take_figures(struct replay *replay)
 {
     struct gm_replay_result *result = replay->result;
     bool simulated = gm_driver_simulated(&replay->driver);
     bool core = replay->options->via == GM_VIA_CORE;
-    struct gm_replay_mark last = take_mark(replay, 0);
+    struct gm_replay_mark last = take_mark(replay, replay->trace->op_count);
     struct simcuda_device device = {0};
     if (simulated && replay->driver.sim_query_device(replay->options->device, &device) == 0) {
         result->peak_in_use = device.in_use_peak - replay->base_in_use;
@@ -337,8 +368,7 @@ static void take_figures(struct replay *replay, uint64_t overhead)
     result->peak_reserved = core ? gm_meter.ledger.held_peak : result->peak_in_use;
     result->peak_mappings = core ? gm_meter.ledger.mappings_peak : device.mappings_peak;
     result->va_bytes = core ? gm_meter.ledger.va_peak : device.va_peak;
-    uint64_t off = overhead + (core ? gm_meter.wall_ns : 0);
-    result->wall_ns = replay->wall_ns > off ? replay->wall_ns - off : 0;
+    result->wall_ns = last.wall_ns;
     result->wall_has_driver = !core;
     take_rows(replay);
     if (replay->latencies != NULL) {
@@ -414,7 +444,7 @@ static int replay_verified(struct replay *replay)
     }
     rc = replay_iterations(replay);
     if (rc == 0) {
-        take_figures(replay, 0);
+        take_figures(replay);
         free_live_blocks(replay);
     }
     replay->result->verify_errors = gm_verify_errors(replay->door);
@@ -425,11 +455,11 @@ static int replay_verified(struct replay *replay)
 
 static int replay_plain(struct replay *replay)
 {
-    uint64_t overhead = loop_overhead(replay);
+    find_loop_overhead(replay);
     memset(replay->address, 0, replay->trace->blocks * sizeof *replay->address);
     int rc = replay_iterations(replay);
     if (rc == 0) {
-        take_figures(replay, overhead);
+        take_figures(replay);
         free_live_blocks(replay);
     }
     return rc;

@@ -268,7 +268,8 @@ static int check_end(struct reader *reader)
     if (code == Z_ERRNO) {
         return fail(reader, -EIO, "cannot be read: %s", strerror(errno));
     }
-    return fail(reader, -EINVAL, "the gzip data is damaged: %s", words);
+    const char *colon = strrchr(words, ':'); /* zlib puts its name for the file in front */
+    return fail(reader, -EINVAL, "the gzip data is damaged: %s", colon != NULL ? colon + 2 : words);
 }
 
 /* Drops the rest of a comment line that did not fit; gives false at the end of the file. */
