@@ -1,98 +1,190 @@
 /*
- * api.c - placeholder: forwards to the driver until the pool lands.
+ * api.c - the functions of gmlake.h: checks the arguments, then the pool does the work.
  */
-#include "cu.h"
+#include "allocator.h"
 #include "errors.h"
-#include "registry.h"
 #include "tunables.h"
 
 #include <errno.h>
-#include <gmlake/gmlake.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct gmlake {
-    const struct gm_cu *cu;
-    int device;
-};
+#define EXPORTED __attribute__((visibility("default")))
 
-#pragma GCC visibility push(default)
-int gmlake_create(int device, struct gmlake **out)
+static bool is_usable(const struct gmlake *allocator)
 {
-    struct gmlake *allocator = calloc(1, sizeof *allocator);
-    int rc = gm_cu_get(&allocator->cu);
+    return allocator->process == gm_registry_process();
+}
+
+EXPORTED int gmlake_create(int device, struct gmlake **out)
+{
+    const struct gm_cu *cu;
+    int rc = gm_cu_get(&cu);
     if (rc < 0) {
         return rc;
     }
+    gm_tunables_from_environment();
+    struct gmlake *allocator = calloc(1, sizeof *allocator);
+    if (allocator == NULL) {
+        return -ENOMEM;
+    }
+    rc = gm_pool_init(&allocator->pool, cu, device);
+    if (rc < 0) {
+        free(allocator);
+        return rc;
+    }
     allocator->device = device;
+    allocator->process = gm_registry_process();
+    gm_registry_add(allocator);
     *out = allocator;
     return 0;
 }
-void gmlake_destroy(struct gmlake *allocator)
+
+EXPORTED void gmlake_destroy(struct gmlake *allocator)
 {
+    if (allocator == NULL) {
+        return;
+    }
+    gm_registry_remove(allocator);
+    if (is_usable(allocator)) {
+        gm_pool_finish(&allocator->pool);
+    }
     free(allocator);
 }
-int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream stream, gmlake_ptr *out)
+
+/* With the tunable enabled off: the driver's own allocator. */
+static int alloc_from_driver(struct gmlake *allocator, size_t bytes, gmlake_ptr *out)
 {
-    CUdeviceptr address = 0;
-    (void)stream;
-    CUresult rc = bytes == 0 ? CUDA_SUCCESS : allocator->cu->mem_alloc(&address, bytes);
-    if (rc != CUDA_SUCCESS) {
-        return gm_error_from_driver((int)rc);
+    CUdeviceptr address;
+    CUresult code = allocator->pool.vmm.cu->mem_alloc(&address, bytes);
+    if (code != CUDA_SUCCESS) {
+        return gm_error_from_driver((int)code);
     }
     *out = address;
     return 0;
 }
-int gmlake_free(struct gmlake *allocator, gmlake_ptr address, gmlake_stream stream)
+
+EXPORTED int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream stream, gmlake_ptr *out)
 {
-    (void)stream;
-    CUresult rc = allocator->cu->mem_free(address);
-    return rc == CUDA_SUCCESS ? 0 : gm_error_from_driver((int)rc);
+    if (!is_usable(allocator)) {
+        return -ECHILD;
+    }
+    if (bytes == 0) {
+        *out = 0;
+        return 0;
+    }
+    if (!gm_tunable(GMLAKE_TUNABLE_enabled)) {
+        return alloc_from_driver(allocator, bytes, out);
+    }
+    CUdeviceptr address;
+    int rc = gm_pool_alloc(&allocator->pool, bytes, stream, &address);
+    if (rc == 0) {
+        *out = address;
+    }
+    return rc;
 }
-int gmlake_free_sync(struct gmlake *allocator, gmlake_ptr address)
+
+/* A block that is not in the pool's ranges was made while enabled was off: it is the driver's. */
+static int free_to_driver(struct gmlake *allocator, gmlake_ptr address)
 {
-    return gmlake_free(allocator, address, NULL);
+    if (gm_pool_owner(address) != NULL) {
+        return -EINVAL;
+    }
+    CUresult code = allocator->pool.vmm.cu->mem_free(address);
+    return code == CUDA_SUCCESS ? 0 : gm_error_from_driver((int)code);
 }
-int gmlake_find(struct gmlake *allocator, gmlake_ptr address, struct gmlake_block *out)
+
+EXPORTED int gmlake_free(struct gmlake *allocator, gmlake_ptr address, gmlake_stream stream)
 {
-    (void)allocator, (void)address, (void)out;
-    return -ENOENT;
+    if (!is_usable(allocator)) {
+        return -ECHILD;
+    }
+    if (address == 0) {
+        return 0;
+    }
+    if (gm_pool_owner(address) != &allocator->pool) {
+        return free_to_driver(allocator, address);
+    }
+    return gm_pool_free(&allocator->pool, address, stream);
 }
-int gmlake_trim(struct gmlake *allocator, size_t keep, size_t *released)
+
+EXPORTED int gmlake_free_sync(struct gmlake *allocator, gmlake_ptr address)
 {
-    (void)allocator, (void)keep, (void)released;
-    return 0;
+    if (!is_usable(allocator)) {
+        return -ECHILD;
+    }
+    if (address == 0) {
+        return 0;
+    }
+    if (gm_pool_owner(address) != &allocator->pool) {
+        return free_to_driver(allocator, address);
+    }
+    return gm_pool_free_sync(&allocator->pool, address);
 }
-int gmlake_get_stats(struct gmlake *allocator, struct gmlake_stats *out)
+
+EXPORTED int gmlake_find(struct gmlake *allocator, gmlake_ptr address, struct gmlake_block *out)
 {
-    (void)allocator;
+    return is_usable(allocator) ? gm_pool_find(&allocator->pool, address, out) : -ECHILD;
+}
+
+EXPORTED int gmlake_trim(struct gmlake *allocator, size_t keep, size_t *released)
+{
+    if (!is_usable(allocator)) {
+        return -ECHILD;
+    }
+    uint64_t bytes = 0;
+    int rc = gm_pool_trim(&allocator->pool, keep, &bytes);
+    if (rc == 0 && released != NULL) {
+        *released = bytes;
+    }
+    return rc;
+}
+
+EXPORTED int gmlake_get_stats(struct gmlake *allocator, struct gmlake_stats *out)
+{
     size_t size = out->size;
-    memset(out, 0, size);
-    out->size = size;
+    if (size < sizeof out->size) {
+        return -EINVAL;
+    }
+    if (!is_usable(allocator)) {
+        return -ECHILD;
+    }
+    struct gmlake_stats stats;
+    memset(&stats, 0, sizeof stats);
+    gm_pool_stats(&allocator->pool, &stats);
+    stats.size = size;
+    if (size > sizeof stats) {
+        memset((char *)out + sizeof stats, 0, size - sizeof stats);
+    }
+    memcpy(out, &stats, size < sizeof stats ? size : sizeof stats);
     return 0;
 }
-int gmlake_walk(struct gmlake *allocator, int (*visit)(void *arg, const struct gmlake_block *block), void *arg)
+
+EXPORTED int gmlake_walk(struct gmlake *allocator, int (*visit)(void *arg, const struct gmlake_block *block), void *arg)
 {
-    (void)allocator, (void)visit, (void)arg;
-    return 0;
+    return is_usable(allocator) ? gm_pool_walk(&allocator->pool, visit, arg) : -ECHILD;
 }
-int gmlake_check(struct gmlake *allocator)
+
+EXPORTED int gmlake_check(struct gmlake *allocator)
 {
-    (void)allocator;
-    return 0;
+    return is_usable(allocator) ? gm_pool_check(&allocator->pool) : -ECHILD;
 }
-int gmlake_set_tunable(const char *name, const char *value)
+
+EXPORTED int gmlake_set_tunable(const char *name, const char *value)
 {
+    gm_tunables_from_environment(); /* so that the environment cannot overwrite this later */
     int which = gm_tunable_find(name, strlen(name));
-    uint64_t number;
     if (which < 0) {
         return which;
     }
+    uint64_t number;
     int rc = gm_tunable_parse((enum gmlake_tunable)which, value, strlen(value), &number);
     return rc < 0 ? rc : gm_tunable_set((enum gmlake_tunable)which, number);
 }
-int gmlake_get_tunable(const char *name, uint64_t *out)
+
+EXPORTED int gmlake_get_tunable(const char *name, uint64_t *out)
 {
+    gm_tunables_from_environment();
     int which = gm_tunable_find(name, strlen(name));
     if (which < 0) {
         return which;
@@ -100,42 +192,13 @@ int gmlake_get_tunable(const char *name, uint64_t *out)
     *out = gm_tunable((enum gmlake_tunable)which);
     return 0;
 }
-const char *gmlake_strerror(int result)
+
+EXPORTED const char *gmlake_strerror(int result)
 {
     return gm_error_text(result);
 }
-int gmlake_driver_error(void)
+
+EXPORTED int gmlake_driver_error(void)
 {
     return gm_error_driver_code();
-}
-#pragma GCC visibility pop
-
-static struct gmlake *shared[64];
-int gm_registry_get(int device, struct gmlake **out)
-{
-    if (shared[device] == NULL) {
-        int rc = gmlake_create(device, &shared[device]);
-        if (rc < 0) {
-            return rc;
-        }
-    }
-    *out = shared[device];
-    return 0;
-}
-struct gmlake *gm_registry_owner(gmlake_ptr address)
-{
-    (void)address;
-    return NULL;
-}
-int gm_registry_each(int (*visit)(void *arg, struct gmlake *allocator, int device), void *arg)
-{
-    for (int i = 0; i < 64; i++) {
-        if (shared[i] != NULL) {
-            int rc = visit(arg, shared[i], i);
-            if (rc != 0) {
-                return rc;
-            }
-        }
-    }
-    return 0;
 }

@@ -9,7 +9,8 @@
 #include <pthread.h>
 
 enum gm_lock_rank {
-    GM_RANK_REGISTRY = 1, /* api: the list of allocators of the process */
+    GM_RANK_CREATE = 1, /* api: making the shared allocator of a device */
+    GM_RANK_REGISTRY,   /* api: the list of allocators of the process */
     GM_RANK_AGENT,        /* ctl: the connection to the daemon */
     GM_RANK_POOL,         /* pool: everything of one device's pool */
     GM_RANK_TUNABLES,     /* ctl: writers of tunables (readers take no lock) */

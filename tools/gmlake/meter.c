@@ -64,6 +64,7 @@ METERED(device_get_count, (int *count), (count), NOTHING)
 METERED(device_get, (CUdevice *device, int ordinal), (device, ordinal), NOTHING)
 METERED(device_get_attribute, (int *value, CUdevice_attribute attribute, CUdevice device),
         (value, attribute, device), NOTHING)
+METERED(device_get_uuid, (CUuuid *uuid, CUdevice device), (uuid, device), NOTHING)
 METERED(device_total_mem, (size_t *bytes, CUdevice device), (bytes, device), NOTHING)
 METERED(ctx_get_current, (CUcontext *context), (context), NOTHING)
 METERED(ctx_get_device, (CUdevice *device), (device), NOTHING)

@@ -1,0 +1,242 @@
+/*
+ * block.h - the structs of the allocator, and its words.
+ *
+ *   page     2 MiB, what the driver maps memory in. A page is in use through at most one mapping at a time.
+ *   unit     512 bytes, what requests are rounded to. Neighbouring blocks share the page at their border.
+ *   chunk    one physical handle of the driver, 1 to 64 pages.
+ *   range    reserved addresses of one class of request sizes. Chunks are mapped one after the other from its start;
+ *            blocks are cut from what is mapped. A chunk is mapped at most once in a range.
+ *   slot     one mapping: a chunk at its place in a range. The slot a chunk was created for is its home, every other
+ *            slot is an alias.
+ *   block    what a request gets: units of a range. A primitive block (pblock) lies in home slots only, a stitched
+ *            block (sblock) has at least one page in an alias: scattered chunks, side by side.
+ *   gap      the addresses between two live blocks: free, though pages of it may be in use through other slots.
+ *   pools    the free pages seen through home slots are the primitive pool, those seen through aliases the stitched
+ *            pool: memory is shared, so using a page in one takes it from the other.
+ *   stitch   map free chunks (and free pages of partly used ones) side by side at the end of a range.
+ *   cut      make two chunks of a free one, so that the rest stays free when a block takes the first part.
+ *
+ *            range 1 (4 MiB blocks)            range 2 (64 MiB blocks)
+ *            |A|B|. . .|C|. . . . . .|         |D D D D|. . .|a a a|
+ *             chunk 1    chunk 2     end        chunk 3       alias of chunk 1: usable where A, B, C are not
+ *
+ * CONCURRENCY  Everything here is guarded by the pool's lock. Indices, not pointers, because arrays move.
+ */
+#ifndef GM_BLOCK_H
+#define GM_BLOCK_H
+
+#include "array.h"
+#include "lock.h"
+#include "vmm.h"
+
+#include <gmlake/gmlake.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GM_UNIT_SHIFT 9u
+#define GM_UNIT_SIZE ((uint64_t)1 << GM_UNIT_SHIFT)
+#define GM_PAGE_UNITS (1u << (GM_PAGE_SHIFT - GM_UNIT_SHIFT))
+#define GM_CHUNK_PAGES 64u /* one bit a page in a 64-bit mask */
+#define GM_NONE UINT32_MAX
+
+/* A stamp says when memory was last used: the stream in the top byte, the pool's operation count below. */
+#define GM_STAMP_SHIFT 56u
+#define GM_SEQUENCE_MASK (((uint64_t)1 << GM_STAMP_SHIFT) - 1)
+#define GM_STREAMS_MAX 250u  /* streams told apart at a time */
+#define GM_STREAM_ANY 254u   /* in a stamp: any stream of the context, known to us or not */
+#define GM_STREAM_MIXED 255u /* in a stamp: several streams, all up to this sequence */
+
+/* Where a chunk is mapped. */
+struct gm_place {
+    uint32_t range; /* GM_NONE: nowhere */
+    uint32_t page;  /* first page in that range */
+};
+
+/*
+ * Invariant: bit p of busy is set exactly when page p lies under a live block, and then all live blocks on that page
+ * are in one range. places[] are all its slots, at most one a range; the first is its home.
+ */
+struct gm_chunk {
+    uint64_t busy;
+    uint64_t stamp; /* of the last free in it */
+    uint16_t pages; /* 0: this entry is unused */
+    uint16_t place_count;
+    uint16_t place_capacity;
+    bool blocked; /* some gap's bound was lowered because a page of this chunk was busy */
+    CUmemGenericAllocationHandle handle;
+    union {
+        struct gm_place inline_places[3];
+        struct gm_place *places; /* where place_capacity > 3 */
+    };
+};
+
+/* Invariant: chunk is GM_NONE (dead addresses) or a chunk that lists this place. */
+struct gm_slot {
+    uint32_t chunk;
+    uint32_t page;      /* first page in the range */
+    uint32_t pages;     /* length; the chunk's unless dead */
+    uint8_t alias;      /* not the chunk's home */
+    uint8_t dirty;      /* in the range's dirty list */
+    uint64_t last_used; /* sequence of the last free through this slot */
+};
+
+enum gm_node_state { GM_NODE_UNUSED, GM_NODE_GAP, GM_NODE_LIVE, GM_NODE_SLAB, GM_NODE_PENDING };
+
+/*
+ * A piece of a range. Invariant: the nodes of a range, linked in address order, cover its mapped addresses without
+ * overlap, and no two neighbours are gaps. Live, slab and pending nodes keep their pages busy.
+ */
+struct gm_node {
+    uint32_t start; /* units from the range's start */
+    uint32_t size;  /* units */
+    uint32_t prev, next;
+    union {
+        uint32_t bound; /* gap: no usable run in it is longer than this, units */
+        uint32_t slack; /* live, pending: bytes of it that were not asked for */
+        uint32_t slab;  /* slab: index of the slab */
+    };
+    uint32_t link_prev, link_next; /* gap: list of its granule; pending: list of the pool */
+    uint16_t range;
+    uint8_t state;
+    uint8_t stitched; /* live: at least one page through an alias */
+};
+
+enum gm_class {
+    GM_CLASS_SMALL,          /* under 1 MiB */
+    GM_CLASS_MEDIUM,         /* under 24 MiB */
+    GM_CLASS_MEDIUM_ALIGNED, /* multiples of a page: no border page is shared or lost */
+    GM_CLASS_LARGE,
+    GM_CLASS_LARGE_ALIGNED,
+    GM_CLASS_COUNT
+};
+
+#define GM_GRANULE_FANOUT 64u
+
+/*
+ * Invariant: mapped <= pages. slot_of_page[p] is the slot over page p for p < mapped. node_at[i] is the live node that
+ * starts in the i-th start granule (at most one does, blocks being no smaller), or GM_NONE where none was put.
+ * A gap is listed under the granule its end lies in; granule_bound and group_bound are no lower than the largest
+ * bound of the gaps listed below them.
+ */
+struct gm_range {
+    CUdeviceptr base;
+    uint64_t size;   /* bytes reserved; 0: this entry is unused */
+    uint32_t pages;  /* reserved */
+    uint32_t mapped; /* pages from the start that slots cover */
+    enum gm_class class;
+    uint32_t start_shift;   /* units to start granules */
+    uint32_t granule_shift; /* units to gap granules */
+    uint32_t granules;
+    uint32_t bound;   /* no gap in the range has a larger one */
+    bool shared;      /* a chunk here has, or had, another slot */
+    uint32_t last;    /* last node; GM_NONE: nothing mapped */
+    uint32_t *node_at;
+    uint32_t *slot_of_page;
+    uint32_t *granule_head;
+    int32_t *granule_bound;
+    int32_t *group_bound;
+    struct gm_array slots; /* struct gm_slot, in address order */
+    struct gm_array dirty; /* uint32_t pages: slots that gained usable pages since bounds were set */
+};
+
+/*
+ * A stream that has freed or allocated. Events are recorded in order; event i covers every free on the stream up to
+ * sequence recorded[i]. Invariant: done <= every recorded[] not yet completed.
+ */
+#define GM_STREAM_EVENTS 32u
+
+struct gm_stream {
+    CUstream handle;
+    uint64_t last_free;   /* sequence */
+    uint64_t done;        /* work of frees up to this sequence has completed */
+    uint64_t last_record; /* sequence covered by the newest event */
+    uint64_t polled;      /* sequence at the last look at the events */
+    uint32_t head, count; /* ring of events in flight */
+    CUevent events[GM_STREAM_EVENTS]; /* created when first needed, then reused */
+    uint64_t recorded[GM_STREAM_EVENTS];
+    uint64_t waited[GM_STREAMS_MAX]; /* this stream waits for frees of stream i up to this sequence */
+};
+
+/*
+ * 64 objects of one size in one node of the small class, for requests up to GM_SLAB_MAX. Owned by one stream: its
+ * objects are reusable there at once. Invariant: free and awaiting (freed on another stream whose work is not known
+ * to be done) share no bit; a slab with a free object is in the list of its size and stream, others are not.
+ */
+#define GM_SLAB_OBJECTS 64u
+#define GM_SLAB_CLASSES 24u
+#define GM_SLAB_MAX (16u << 10)
+
+struct gm_slab {
+    uint64_t free;
+    uint64_t awaiting;
+    CUdeviceptr base;
+    uint32_t node; /* GM_NONE: this entry is unused */
+    uint32_t prev, next;
+    uint16_t object_units;
+    uint8_t size_class;
+    uint8_t stream;
+    bool listed;
+    uint16_t slack[GM_SLAB_OBJECTS]; /* bytes of each live object that were not asked for */
+};
+
+/* An object freed on another stream than its slab's. */
+struct gm_slab_pending {
+    uint64_t stamp;
+    uint32_t slab;
+    uint32_t object;
+};
+
+struct gm_pool_counts {
+    uint64_t requested, requested_peak, allocated, blocks, stitched_blocks, stitched_bytes;
+    uint64_t allocs, frees, exact, split, stitch, grow, cut, stream_waits, host_waits, evict, trim, oom;
+};
+
+/*
+ * One device. Invariant (gm_pool_check): those of all structs above, and the totals below equal what a walk over
+ * them sums up to.
+ */
+struct gm_pool {
+    struct gm_lock lock; /* rank GM_RANK_POOL; guards everything in the pool */
+    struct gm_vmm vmm;
+    CUcontext context; /* of the thread that made the pool: events live in it */
+
+    uint64_t sequence;  /* operations so far: the clock of stamps */
+    uint64_t all_done;  /* the context was synchronised after this sequence: all work up to it is done */
+    uint32_t node_free; /* list of unused nodes, by next */
+    uint32_t chunk_free;
+    uint32_t chunk_count; /* chunks there are */
+    uint32_t slab_free;
+    struct gm_array nodes, chunks, ranges, slabs;
+    struct gm_array class_ranges[GM_CLASS_COUNT]; /* uint32_t range indices, in order of creation */
+    struct gm_stream *streams;
+    uint32_t stream_count;
+    uint32_t last_stream; /* the one used last: most calls come in rows on one stream */
+    uint32_t slab_lists[GM_SLAB_CLASSES][GM_STREAMS_MAX];
+    struct gm_array slab_pending; /* struct gm_slab_pending, oldest first */
+    uint32_t sync_pending;        /* list of nodes freed by gmlake_free_sync(), newest first */
+    uint64_t sync_pending_bytes;
+
+    struct gm_array free_bits; /* uint64_t: bit i is set when chunk i exists and nothing of it is busy */
+    uint64_t free_chunk_pages; /* pages of those chunks */
+    uint64_t busy_pages;
+    uint64_t alias_pages;      /* pages mapped by alias slots */
+    uint64_t alias_busy_pages; /* pages in use through alias slots */
+    uint64_t freed_bytes;  /* ever; tells the loading phase */
+    uint64_t served_bytes; /* ever asked for; the clock of the cut gate */
+    uint32_t walk_left;    /* slots this call may still look at */
+    uint64_t relieved;     /* sequence of the last look at the limits on what is kept */
+    uint64_t full_served;  /* served_bytes when the device last refused memory */
+    bool has_been_full;
+
+    uint64_t over_served; /* served_bytes when the pool last grew beyond its bound */
+    bool has_grown_over;
+    int64_t cut_tokens_ns; /* time that cuts may still take */
+    uint64_t cut_tokens_at_ns;
+    uint64_t cut_peak; /* reserved_peak that tokens were given for */
+
+    struct gm_array candidates, picking, picked, parts; /* the planner's scratch space, kept between calls */
+
+    struct gm_pool_counts counts;
+};
+
+#endif

@@ -1,0 +1,306 @@
+/*
+ * check.c - verifies the invariants that block.h states. For tests: it looks at everything, and takes its time.
+ */
+#include "access.h"
+#include "pool.h"
+#include "range.h"
+#include "walk.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a walk over the structs sums up to. */
+struct sums {
+    uint64_t *busy;      /* by chunk: pages under nodes */
+    uint32_t *in_range;  /* by chunk: the range that uses it + 1, per page */
+    uint64_t busy_pages, alias_pages, alias_busy_pages, free_chunk_pages, chunks, mappings, reserved;
+    uint64_t requested, allocated, blocks, stitched_blocks, stitched_bytes, pending_bytes;
+    uint32_t nodes;
+};
+
+__attribute__((format(printf, 1, 2))) static int broken(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("gmlake: broken invariant: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return -EUCLEAN;
+}
+
+static int check_places(const struct gm_pool *pool, uint32_t index, struct sums *sums)
+{
+    const struct gm_chunk *chunk = gm_chunk(pool, index);
+    const struct gm_place *places = gm_places(chunk);
+    for (uint32_t i = 0; i < chunk->place_count; i++) {
+        const struct gm_range *range = gm_range(pool, places[i].range);
+        if (places[i].range >= pool->ranges.count || range->size == 0 || places[i].page >= range->mapped) {
+            return broken("chunk %u is mapped in range %u, which has no such page", index, places[i].range);
+        }
+        const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, places[i].page);
+        if (slot->chunk != index || slot->page != places[i].page || slot->pages != chunk->pages) {
+            return broken("chunk %u: its place in range %u is another slot's", index, places[i].range);
+        }
+        if ((i == 0) == slot->alias) {
+            return broken("chunk %u: place %u is %san alias", index, i, slot->alias ? "" : "not ");
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            if (places[k].range == places[i].range) {
+                return broken("chunk %u is mapped twice in range %u", index, places[i].range);
+            }
+        }
+    }
+    sums->mappings += chunk->place_count;
+    return 0;
+}
+
+static int check_chunks(const struct gm_pool *pool, struct sums *sums)
+{
+    const uint64_t *bits = pool->free_bits.data;
+    for (uint32_t i = 0; i < pool->chunks.count; i++) {
+        const struct gm_chunk *chunk = gm_chunk(pool, i);
+        bool listed = bits[i / 64] >> i % 64 & 1;
+        if (listed != (chunk->pages != 0 && chunk->busy == 0)) {
+            return broken("chunk %u is %sin the set of free chunks", i, listed ? "" : "not ");
+        }
+        if (chunk->pages == 0) {
+            continue;
+        }
+        if (chunk->busy & ~gm_page_mask(0, chunk->pages - 1u)) {
+            return broken("chunk %u: pages beyond its end are busy", i);
+        }
+        sums->chunks++;
+        sums->reserved += gm_chunk_size(chunk);
+        sums->free_chunk_pages += chunk->busy == 0 ? chunk->pages : 0u;
+        sums->busy_pages += (uint64_t)__builtin_popcountll(chunk->busy);
+        int rc = check_places(pool, i, sums);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int check_slots(const struct gm_pool *pool, uint32_t index, struct sums *sums)
+{
+    const struct gm_range *range = gm_range(pool, index);
+    uint32_t page = 0;
+    uint32_t dirty = 0;
+    for (uint32_t i = 0; i < range->slots.count; i++) {
+        const struct gm_slot *slot = gm_slots(range) + i;
+        if (slot->page != page || slot->pages == 0) {
+            return broken("range %u: slot %u begins at page %u, not %u", index, i, slot->page, page);
+        }
+        for (uint32_t p = page; p < page + slot->pages; p++) {
+            if (gm_range_slot(range, p) != i) {
+                return broken("range %u: page %u leads to slot %u, not %u", index, p, gm_range_slot(range, p), i);
+            }
+        }
+        page += slot->pages;
+        dirty += slot->dirty;
+        sums->alias_pages += slot->chunk != GM_NONE && slot->alias ? slot->pages : 0u;
+    }
+    if (page != range->mapped || dirty != range->dirty.count) {
+        return broken("range %u: %u pages mapped, slots say %u; %u dirty, slots say %u", index, range->mapped, page,
+                      range->dirty.count, dirty);
+    }
+    return 0;
+}
+
+/* Adds a live node's pages to what its chunks have to say busy. */
+static int use_pages(const struct gm_pool *pool, uint32_t index, const struct gm_node *node, struct sums *sums,
+                     bool *stitched)
+{
+    const struct gm_range *range = gm_range(pool, index);
+    uint32_t last = (node->start + node->size - 1) / GM_PAGE_UNITS;
+    for (uint32_t page = node->start / GM_PAGE_UNITS; page <= last; page++) {
+        const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, page);
+        if (slot->chunk == GM_NONE) {
+            return broken("range %u: a live block lies on dead addresses at page %u", index, page);
+        }
+        *stitched |= slot->alias;
+        uint64_t bit = (uint64_t)1 << (page - slot->page);
+        uint32_t *user = &sums->in_range[slot->chunk * GM_CHUNK_PAGES + (page - slot->page)];
+        if (*user != 0 && *user != index + 1) {
+            return broken("chunk %u page %u is in use in ranges %u and %u", slot->chunk, page - slot->page, *user - 1,
+                          index);
+        }
+        if (*user == 0) {
+            sums->alias_busy_pages += slot->alias;
+        }
+        *user = index + 1;
+        sums->busy[slot->chunk] |= bit;
+    }
+    return 0;
+}
+
+static int check_slab(const struct gm_pool *pool, uint32_t index, struct sums *sums)
+{
+    const struct gm_node *node = gm_node(pool, index);
+    const struct gm_slab *slab = gm_slab(pool, node->slab);
+    uint64_t size = slab->object_units * GM_UNIT_SIZE;
+    if (slab->node != index || slab->object_units * GM_SLAB_OBJECTS > node->size || (slab->free & slab->awaiting) ||
+        slab->listed != (slab->free != 0)) {
+        return broken("slab %u at node %u contradicts itself", node->slab, index);
+    }
+    for (uint32_t i = 0; i < GM_SLAB_OBJECTS; i++) {
+        if (!((slab->free | slab->awaiting) >> i & 1)) {
+            sums->blocks++;
+            sums->allocated += size;
+            sums->requested += size - slab->slack[i];
+        }
+    }
+    return 0;
+}
+
+static int check_block(const struct gm_pool *pool, uint32_t range_index, uint32_t index, struct sums *sums)
+{
+    const struct gm_node *node = gm_node(pool, index);
+    const struct gm_range *range = gm_range(pool, range_index);
+    uint64_t size = (uint64_t)node->size << GM_UNIT_SHIFT;
+    bool stitched = false;
+    int rc = use_pages(pool, range_index, node, sums, &stitched);
+    if (rc < 0) {
+        return rc;
+    }
+    if (range->node_at[node->start >> range->start_shift] != index) {
+        return broken("range %u: the block at unit %u cannot be found by its start", range_index, node->start);
+    }
+    if (node->state == GM_NODE_SLAB) {
+        return check_slab(pool, index, sums);
+    }
+    if (node->state == GM_NODE_PENDING) {
+        sums->pending_bytes += size;
+        return 0;
+    }
+    sums->blocks++;
+    sums->allocated += size;
+    sums->requested += size - node->slack;
+    sums->stitched_blocks += node->stitched;
+    sums->stitched_bytes += node->stitched ? size : 0;
+    return 0;
+}
+
+/* The bound may be too high, never too low; dirty slots excuse a low one until the next search. */
+static int check_gap(struct gm_pool *pool, uint32_t range_index, uint32_t index)
+{
+    const struct gm_range *range = gm_range(pool, range_index);
+    const struct gm_node *gap = gm_node(pool, index);
+    uint64_t total;
+    uint32_t longest = gm_walk_longest(pool, index, &total);
+    if (range->dirty.count == 0 && longest > gap->bound) {
+        return broken("range %u: gap at unit %u has a run of %u units above its bound of %u", range_index, gap->start,
+                      longest, gap->bound);
+    }
+    uint32_t granule = (gap->start + gap->size - 1) >> range->granule_shift;
+    uint32_t i = range->granule_head[granule];
+    while (i != GM_NONE && i != index) {
+        i = gm_node(pool, i)->link_next;
+    }
+    if (i != index || range->granule_bound[granule] < (int32_t)gap->bound ||
+        range->group_bound[granule / GM_GRANULE_FANOUT] < (int32_t)gap->bound || range->bound < gap->bound) {
+        return broken("range %u: gap at unit %u is not where searches look for it", range_index, gap->start);
+    }
+    return 0;
+}
+
+static int check_nodes(struct gm_pool *pool, uint32_t range_index, struct sums *sums)
+{
+    const struct gm_range *range = gm_range(pool, range_index);
+    uint32_t end = range->mapped * GM_PAGE_UNITS;
+    uint32_t next = GM_NONE;
+    for (uint32_t i = range->last; i != GM_NONE; next = i, i = gm_node(pool, i)->prev) {
+        const struct gm_node *node = gm_node(pool, i);
+        if (node->size == 0 || node->start + node->size != end || node->next != next || node->range != range_index) {
+            return broken("range %u: node %u does not end at unit %u, where the next begins", range_index, i, end);
+        }
+        bool gap = node->state == GM_NODE_GAP;
+        if (gap && next != GM_NONE && gm_node(pool, next)->state == GM_NODE_GAP) {
+            return broken("range %u: two gaps in a row at unit %u", range_index, node->start);
+        }
+        int rc = gap ? check_gap(pool, range_index, i) : check_block(pool, range_index, i, sums);
+        if (rc < 0) {
+            return rc;
+        }
+        end = node->start;
+        sums->nodes++;
+    }
+    return end == 0 ? 0 : broken("range %u: no node covers its first %u units", range_index, end);
+}
+
+static int check_ranges(struct gm_pool *pool, struct sums *sums)
+{
+    for (uint32_t i = 0; i < pool->ranges.count; i++) {
+        if (gm_range(pool, i)->size == 0) {
+            continue;
+        }
+        int rc = check_slots(pool, i, sums);
+        if (rc == 0) {
+            rc = check_nodes(pool, i, sums);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    for (uint32_t i = 0; i < pool->chunks.count; i++) {
+        if (gm_chunk(pool, i)->pages != 0 && sums->busy[i] != gm_chunk(pool, i)->busy) {
+            return broken("chunk %u: pages 0x%llx are busy, blocks lie on 0x%llx", i,
+                          (unsigned long long)gm_chunk(pool, i)->busy, (unsigned long long)sums->busy[i]);
+        }
+    }
+    return 0;
+}
+
+static int check_totals(const struct gm_pool *pool, const struct sums *sums)
+{
+    const struct {
+        const char *name;
+        uint64_t kept, summed;
+    } totals[] = {
+        {"busy pages", pool->busy_pages, sums->busy_pages},
+        {"alias pages", pool->alias_pages, sums->alias_pages},
+        {"busy alias pages", pool->alias_busy_pages, sums->alias_busy_pages},
+        {"pages of free chunks", pool->free_chunk_pages, sums->free_chunk_pages},
+        {"chunks", pool->chunk_count, sums->chunks},
+        {"mappings", pool->vmm.mappings, sums->mappings},
+        {"reserved bytes", pool->vmm.reserved, sums->reserved},
+        {"requested bytes", pool->counts.requested, sums->requested},
+        {"allocated bytes", pool->counts.allocated, sums->allocated},
+        {"blocks", pool->counts.blocks, sums->blocks},
+        {"stitched blocks", pool->counts.stitched_blocks, sums->stitched_blocks},
+        {"stitched bytes", pool->counts.stitched_bytes, sums->stitched_bytes},
+        {"bytes awaiting a synchronisation", pool->sync_pending_bytes, sums->pending_bytes},
+    };
+    for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++) {
+        if (totals[i].kept != totals[i].summed) {
+            return broken("%s: %llu kept, %llu counted", totals[i].name, (unsigned long long)totals[i].kept,
+                          (unsigned long long)totals[i].summed);
+        }
+    }
+    return 0;
+}
+
+int gm_pool_check(struct gm_pool *pool)
+{
+    struct sums sums;
+    memset(&sums, 0, sizeof sums);
+    gm_lock_take(&pool->lock);
+    uint32_t chunks = pool->chunks.count + 1;
+    sums.busy = calloc(chunks, sizeof *sums.busy);
+    sums.in_range = calloc((size_t)chunks * GM_CHUNK_PAGES, sizeof *sums.in_range);
+    int rc = sums.busy == NULL || sums.in_range == NULL ? -ENOMEM : check_chunks(pool, &sums);
+    if (rc == 0) {
+        rc = check_ranges(pool, &sums);
+    }
+    if (rc == 0) {
+        rc = check_totals(pool, &sums);
+    }
+    free(sums.busy);
+    free(sums.in_range);
+    gm_lock_drop(&pool->lock);
+    return rc;
+}

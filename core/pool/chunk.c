@@ -1,0 +1,160 @@
+/*
+ * chunk.c - see chunk.h.
+ */
+#include "chunk.h"
+
+#include "access.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Takes an unused entry of the chunk array, growing it and the set of free chunks when there is none. */
+static int take_entry(struct gm_pool *pool, uint32_t *out)
+{
+    if (pool->chunk_free != GM_NONE) {
+        *out = pool->chunk_free;
+        pool->chunk_free = gm_chunk(pool, *out)->inline_places[0].range;
+        return 0;
+    }
+    uint32_t index = pool->chunks.count;
+    int rc = gm_array_reserve(&pool->chunks, index + 1, sizeof(struct gm_chunk));
+    if (rc < 0) {
+        return rc;
+    }
+    rc = gm_array_reserve(&pool->free_bits, index / 64 + 1, sizeof(uint64_t));
+    if (rc < 0) {
+        return rc;
+    }
+    pool->free_bits.count = index / 64 + 1;
+    pool->chunks.count = index + 1;
+    *out = index;
+    return 0;
+}
+
+static void return_entry(struct gm_pool *pool, uint32_t index)
+{
+    struct gm_chunk *chunk = gm_chunk(pool, index);
+    memset(chunk, 0, sizeof *chunk);
+    chunk->inline_places[0].range = pool->chunk_free;
+    pool->chunk_free = index;
+}
+
+int gm_chunk_create(struct gm_pool *pool, uint32_t pages, uint32_t *out)
+{
+    uint32_t index;
+    int rc = take_entry(pool, &index);
+    if (rc < 0) {
+        return rc;
+    }
+    struct gm_chunk *chunk = gm_chunk(pool, index);
+    memset(chunk, 0, sizeof *chunk);
+    chunk->place_capacity = 3;
+    rc = gm_vmm_create(&pool->vmm, (uint64_t)pages << GM_PAGE_SHIFT, &chunk->handle);
+    if (rc < 0) {
+        return_entry(pool, index);
+        return rc;
+    }
+    chunk->pages = (uint16_t)pages;
+    pool->chunk_count++;
+    gm_chunk_set_free(pool, chunk);
+    *out = index;
+    return 0;
+}
+
+void gm_chunk_destroy(struct gm_pool *pool, uint32_t index)
+{
+    gm_chunk_clear_free(pool, gm_chunk(pool, index));
+    gm_chunk_discard(pool, index);
+}
+
+void gm_chunk_discard(struct gm_pool *pool, uint32_t index)
+{
+    struct gm_chunk *chunk = gm_chunk(pool, index);
+    gm_vmm_release(&pool->vmm, chunk->handle, gm_chunk_size(chunk));
+    if (chunk->place_capacity > 3) {
+        free(chunk->places);
+    }
+    return_entry(pool, index);
+    pool->chunk_count--;
+}
+
+static struct gm_place *places_of(struct gm_chunk *chunk)
+{
+    return chunk->place_capacity > 3 ? chunk->places : chunk->inline_places;
+}
+
+int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place)
+{
+    if (chunk->place_count == chunk->place_capacity) {
+        uint32_t capacity = chunk->place_capacity * 2u;
+        if (capacity > UINT16_MAX) {
+            return -ENOMEM;
+        }
+        struct gm_place *places = malloc(capacity * sizeof *places);
+        if (places == NULL) {
+            return -ENOMEM;
+        }
+        memcpy(places, places_of(chunk), chunk->place_count * sizeof *places);
+        if (chunk->place_capacity > 3) {
+            free(chunk->places);
+        }
+        chunk->places = places;
+        chunk->place_capacity = (uint16_t)capacity;
+    }
+    places_of(chunk)[chunk->place_count++] = place;
+    return 0;
+}
+
+void gm_chunk_remove_place(struct gm_chunk *chunk, struct gm_place place)
+{
+    struct gm_place *places = places_of(chunk);
+    uint32_t i = 0;
+    while (i < chunk->place_count && (places[i].range != place.range || places[i].page != place.page)) {
+        i++;
+    }
+    if (i < chunk->place_count) {
+        chunk->place_count--;
+        memmove(places + i, places + i + 1, (chunk->place_count - i) * sizeof *places);
+    }
+}
+
+bool gm_chunk_is_in(const struct gm_chunk *chunk, uint32_t range)
+{
+    const struct gm_place *places = gm_places(chunk);
+    for (uint32_t i = 0; i < chunk->place_count; i++) {
+        if (places[i].range == range) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void gm_chunk_set_free(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+    uint32_t index = gm_chunk_id(pool, chunk);
+    ((uint64_t *)pool->free_bits.data)[index / 64] |= (uint64_t)1 << index % 64;
+    pool->free_chunk_pages += chunk->pages;
+}
+
+void gm_chunk_clear_free(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+    uint32_t index = gm_chunk_id(pool, chunk);
+    ((uint64_t *)pool->free_bits.data)[index / 64] &= ~((uint64_t)1 << index % 64);
+    pool->free_chunk_pages -= chunk->pages;
+}
+
+uint32_t gm_chunk_next_free(const struct gm_pool *pool, uint32_t from)
+{
+    const uint64_t *bits = pool->free_bits.data;
+    for (uint32_t word = from / 64; word < pool->free_bits.count; word++) {
+        uint64_t left = bits[word];
+        if (word == from / 64) {
+            left &= UINT64_MAX << from % 64;
+        }
+        if (left != 0) {
+            return word * 64 + (uint32_t)__builtin_ctzll(left);
+        }
+    }
+    return GM_NONE;
+}

@@ -1,0 +1,34 @@
+/*
+ * chunk.h - physical chunks: making them, giving them back, and the account of which pages are busy.
+ *
+ * CONCURRENCY  the pool's lock is held.
+ */
+#ifndef GM_CHUNK_H
+#define GM_CHUNK_H
+
+#include "block.h"
+
+/* Creates a chunk of @pages pages, mapped nowhere. -ENOMEM: the device or the host is full. */
+int gm_chunk_create(struct gm_pool *pool, uint32_t pages, uint32_t *out);
+
+/* Gives a chunk that is mapped nowhere and has nothing busy back to the device. */
+void gm_chunk_destroy(struct gm_pool *pool, uint32_t chunk);
+
+/* The same at the end of a pool, when blocks may still be live in it. */
+void gm_chunk_discard(struct gm_pool *pool, uint32_t chunk);
+
+/* Notes that @chunk is mapped at @place too. -ENOMEM. */
+int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place);
+void gm_chunk_remove_place(struct gm_chunk *chunk, struct gm_place place);
+
+/* Whether @chunk is mapped in range @range. */
+bool gm_chunk_is_in(const struct gm_chunk *chunk, uint32_t range);
+
+/* Keeps the set of free chunks: to be called when a chunk's busy pages become none, or some. */
+void gm_chunk_set_free(struct gm_pool *pool, struct gm_chunk *chunk);
+void gm_chunk_clear_free(struct gm_pool *pool, struct gm_chunk *chunk);
+
+/* The next free chunk with an index of at least @from; GM_NONE: no more. */
+uint32_t gm_chunk_next_free(const struct gm_pool *pool, uint32_t from);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * cut.h - cutting a free chunk in two, and the budget for it.
+ *
+ * A mapping covers a whole chunk (the driver's rule), so a chunk of which a block takes the first part has its rest
+ * pinned. Cutting means to unmap it everywhere, release it, and create and map two: some 90 us a mapping. It pays
+ * only where memory is short, so it waits until the pool has grown beyond its bound lately, and draws on a budget of
+ * time: cut_budget, plus 1 ms for each GB the pool grew, at most 25 ms saved up. On a device that has refused memory
+ * lately the budget does not count: a cut costs less than a job that dies.
+ *
+ * CONCURRENCY  the pool's lock is held.
+ */
+#ifndef GM_CUT_H
+#define GM_CUT_H
+
+#include "block.h"
+
+/*
+ * Cuts free chunk @chunk behind its first @head pages if that is worth it and affordable, when a block is about to
+ * take @taken pages of free chunks, @chunk's included. Returns the chunk that stands where @chunk's first pages were:
+ * @chunk itself if it was not cut; GM_NONE: there is none, because the driver failed half-way.
+ */
+uint32_t gm_cut_if_worth(struct gm_pool *pool, uint32_t chunk, uint32_t head, uint32_t taken);
+
+/* Whether the device has refused memory lately. */
+bool gm_cut_is_pressed(const struct gm_pool *pool);
+
+#endif

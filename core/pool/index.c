@@ -1,0 +1,210 @@
+/*
+ * index.c - see index.h.
+ */
+#include "index.h"
+
+#include "access.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Four bounds at a time; compilers turn this into the vector instructions every x86-64 and arm64 has. */
+typedef int32_t bounds4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+static uint32_t groups_of(const struct gm_range *range)
+{
+    return range->granules / GM_GRANULE_FANOUT;
+}
+
+int gm_index_init(struct gm_range *range)
+{
+    uint32_t units = range->pages * GM_PAGE_UNITS;
+    uint32_t granules = ((units - 1) >> range->granule_shift) + 1;
+    range->granules = (granules + GM_GRANULE_FANOUT - 1) / GM_GRANULE_FANOUT * GM_GRANULE_FANOUT;
+    range->granule_head = malloc(range->granules * sizeof *range->granule_head);
+    range->granule_bound = calloc(range->granules, sizeof *range->granule_bound);
+    range->group_bound = calloc(groups_of(range), sizeof *range->group_bound);
+    if (range->granule_head == NULL || range->granule_bound == NULL || range->group_bound == NULL) {
+        gm_index_finish(range);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < range->granules; i++) {
+        range->granule_head[i] = GM_NONE;
+    }
+    return 0;
+}
+
+void gm_index_finish(struct gm_range *range)
+{
+    free(range->granule_head);
+    free(range->granule_bound);
+    free(range->group_bound);
+    range->granule_head = NULL;
+    range->granule_bound = NULL;
+    range->group_bound = NULL;
+}
+
+static uint32_t granule_of(const struct gm_range *range, const struct gm_node *gap)
+{
+    return (gap->start + gap->size - 1) >> range->granule_shift;
+}
+
+static void raise_bounds(struct gm_range *range, uint32_t granule, uint32_t bound)
+{
+    int32_t value = (int32_t)bound;
+    if (value > range->granule_bound[granule]) {
+        range->granule_bound[granule] = value;
+        int32_t *group = &range->group_bound[granule / GM_GRANULE_FANOUT];
+        if (value > *group) {
+            *group = value;
+            range->bound = gm_max(range->bound, bound);
+        }
+    }
+}
+
+void gm_index_raise(struct gm_pool *pool, struct gm_range *range, uint32_t node)
+{
+    const struct gm_node *gap = gm_node(pool, node);
+    raise_bounds(range, granule_of(range, gap), gap->bound);
+}
+
+void gm_index_insert(struct gm_pool *pool, struct gm_range *range, uint32_t node)
+{
+    struct gm_node *gap = gm_node(pool, node);
+    uint32_t granule = granule_of(range, gap);
+    uint32_t head = range->granule_head[granule];
+    gap->link_prev = GM_NONE;
+    gap->link_next = head;
+    if (head != GM_NONE) {
+        gm_node(pool, head)->link_prev = node;
+    }
+    range->granule_head[granule] = node;
+    raise_bounds(range, granule, gap->bound);
+}
+
+void gm_index_remove(struct gm_pool *pool, struct gm_range *range, uint32_t node)
+{
+    struct gm_node *gap = gm_node(pool, node);
+    if (gap->link_prev != GM_NONE) {
+        gm_node(pool, gap->link_prev)->link_next = gap->link_next;
+    } else {
+        range->granule_head[granule_of(range, gap)] = gap->link_next;
+    }
+    if (gap->link_next != GM_NONE) {
+        gm_node(pool, gap->link_next)->link_prev = gap->link_prev;
+    }
+}
+
+/* The first index in [from, count) whose bound is at least @units; @count if none. @count is a multiple of 4. */
+static uint32_t first_at_least(const int32_t *bounds, uint32_t from, uint32_t count, int32_t units)
+{
+    uint32_t i = from;
+    for (; i < count && i % 4 != 0; i++) {
+        if (bounds[i] >= units) {
+            return i;
+        }
+    }
+    bounds4 wanted = {units, units, units, units};
+    for (; i + 4 <= count; i += 4) {
+        bounds4 hit = *(const bounds4 *)(const void *)(bounds + i) >= wanted;
+        if (hit[0] | hit[1] | hit[2] | hit[3]) {
+            break;
+        }
+    }
+    for (; i < count; i++) {
+        if (bounds[i] >= units) {
+            return i;
+        }
+    }
+    return count;
+}
+
+/* The lowest gap at or after @from in the list of @granule with a bound of at least @units. */
+static uint32_t search_granule(struct gm_pool *pool, const struct gm_range *range, uint32_t granule, uint32_t units,
+                               uint32_t from, int32_t *largest)
+{
+    uint32_t best = GM_NONE;
+    uint32_t best_start = UINT32_MAX;
+    uint32_t bound = 0;
+    for (uint32_t i = range->granule_head[granule]; i != GM_NONE; i = gm_node(pool, i)->link_next) {
+        const struct gm_node *gap = gm_node(pool, i);
+        bound = gm_max(bound, gap->bound);
+        if (gap->bound >= units && gap->start >= from && gap->start < best_start) {
+            best = i;
+            best_start = gap->start;
+        }
+    }
+    *largest = (int32_t)bound;
+    return best;
+}
+
+static int32_t largest_of(const int32_t *bounds, uint32_t count)
+{
+    int32_t largest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        largest = bounds[i] > largest ? bounds[i] : largest;
+    }
+    return largest;
+}
+
+void gm_index_settle(struct gm_range *range)
+{
+    range->bound = (uint32_t)largest_of(range->group_bound, groups_of(range));
+}
+
+/* Searches the granules of @group from @granule on. */
+static uint32_t search_group(struct gm_pool *pool, struct gm_range *range, uint32_t group, uint32_t granule,
+                             uint32_t units, uint32_t from)
+{
+    uint32_t end = (group + 1) * GM_GRANULE_FANOUT;
+    for (;; granule++) {
+        granule = first_at_least(range->granule_bound, granule, end, (int32_t)units);
+        if (granule == end) {
+            int32_t *bounds = range->granule_bound + group * GM_GRANULE_FANOUT;
+            range->group_bound[group] = largest_of(bounds, GM_GRANULE_FANOUT);
+            return GM_NONE;
+        }
+        int32_t largest;
+        uint32_t node = search_granule(pool, range, granule, units, from, &largest);
+        if (node != GM_NONE) {
+            return node;
+        }
+        range->granule_bound[granule] = largest;
+    }
+}
+
+uint32_t gm_index_find(struct gm_pool *pool, struct gm_range *range, uint32_t units, uint32_t from)
+{
+    uint32_t granule = from >> range->granule_shift;
+    uint32_t group = granule / GM_GRANULE_FANOUT;
+    uint32_t groups = groups_of(range);
+    while (group < groups) {
+        if (range->group_bound[group] >= (int32_t)units) {
+            uint32_t node = search_group(pool, range, group, granule, units, from);
+            if (node != GM_NONE) {
+                return node;
+            }
+        }
+        group++;
+        granule = group * GM_GRANULE_FANOUT;
+    }
+    return GM_NONE;
+}
+
+uint32_t gm_index_after(struct gm_pool *pool, const struct gm_range *range, uint32_t at)
+{
+    uint32_t end = range->mapped * GM_PAGE_UNITS;
+    for (uint32_t granule = at >> range->granule_shift; granule << range->granule_shift < end; granule++) {
+        uint32_t best = GM_NONE;
+        for (uint32_t i = range->granule_head[granule]; i != GM_NONE; i = gm_node(pool, i)->link_next) {
+            const struct gm_node *gap = gm_node(pool, i);
+            if (gap->start + gap->size > at && (best == GM_NONE || gap->start < gm_node(pool, best)->start)) {
+                best = i;
+            }
+        }
+        if (best != GM_NONE) {
+            return best;
+        }
+    }
+    return GM_NONE;
+}

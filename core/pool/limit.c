@@ -1,0 +1,213 @@
+/*
+ * limit.c - see limit.h.
+ */
+#include "limit.h"
+
+#include "access.h"
+#include "cut.h"
+#include "errors.h"
+#include "evict.h"
+#include "range.h"
+#include "slab.h"
+#include "stitch.h"
+#include "stream.h"
+#include "tunables.h"
+
+#include <errno.h>
+
+/* Operations between two tries to get back within a limit when work on the device stands in the way. */
+#define RELIEVE_EVERY 64u
+
+/* The context was found capturing: a synchronisation now would break the capture. */
+static bool context_is_capturing(const struct gm_pool *pool)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (pool->vmm.cu->stream_is_capturing(NULL, &status) != CUDA_SUCCESS) {
+        return true;
+    }
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        if (pool->vmm.cu->stream_is_capturing(pool->streams[i].handle, &status) == CUDA_SUCCESS &&
+            status != CU_STREAM_CAPTURE_STATUS_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static CUresult synchronise(const struct gm_pool *pool)
+{
+    CUcontext ignored;
+    CUresult code = pool->vmm.cu->ctx_push_current(pool->context);
+    if (code == CUDA_SUCCESS) {
+        code = pool->vmm.cu->ctx_synchronize();
+        pool->vmm.cu->ctx_pop_current(&ignored);
+    }
+    return code;
+}
+
+int gm_limit_settle(struct gm_pool *pool)
+{
+    if (context_is_capturing(pool)) {
+        return -EBUSY;
+    }
+    uint64_t until = pool->sequence;
+    uint32_t list = pool->sync_pending;
+    uint64_t bytes = pool->sync_pending_bytes;
+    pool->sync_pending = GM_NONE;
+    pool->sync_pending_bytes = 0;
+    pool->counts.host_waits++;
+    gm_lock_drop(&pool->lock);
+    CUresult code = synchronise(pool);
+    gm_lock_take(&pool->lock);
+    if (code != CUDA_SUCCESS) {
+        uint32_t *end = &list; /* owed still */
+        while (*end != GM_NONE) {
+            end = &gm_node(pool, *end)->link_next;
+        }
+        *end = pool->sync_pending;
+        pool->sync_pending = list;
+        pool->sync_pending_bytes += bytes;
+        return gm_error_from_driver((int)code);
+    }
+    pool->all_done = until > pool->all_done ? until : pool->all_done;
+    while (list != GM_NONE) {
+        uint32_t next = gm_node(pool, list)->link_next;
+        gm_range_release(pool, list, until);
+        list = next;
+    }
+    gm_slab_collect(pool);
+    return 0;
+}
+
+/* Streams whose pending frees hide chunks from @stream get waited for on the GPU. */
+static bool wait_for_hidden(struct gm_pool *pool, uint32_t stream, bool all)
+{
+    bool wanted[GM_STREAMS_MAX] = {false};
+    for (uint32_t i = 0; i < pool->chunks.count; i++) {
+        const struct gm_chunk *chunk = gm_chunk(pool, i);
+        if (chunk->pages == 0 || (chunk->busy != 0 && !all) || gm_stream_sees(pool, chunk->stamp, stream)) {
+            continue;
+        }
+        uint32_t last = (uint32_t)(chunk->stamp >> GM_STAMP_SHIFT);
+        for (uint32_t k = 0; k < pool->stream_count; k++) {
+            wanted[k] |= k == last || last == GM_STREAM_MIXED;
+        }
+    }
+    bool waited = false;
+    for (uint32_t k = 0; k < pool->stream_count; k++) {
+        waited |= wanted[k] && k != stream && gm_stream_wait(pool, stream, k);
+    }
+    return waited;
+}
+
+/* Rather than grow beyond the bound while other streams' free memory would do, let this stream wait for them. */
+static bool wait_instead_of_growing(struct gm_pool *pool, const struct gm_request *request)
+{
+    if (pool->stream_count <= 1 || !gm_tunable(GMLAKE_TUNABLE_cross_stream_wait)) {
+        return false;
+    }
+    uint64_t visible;
+    uint64_t hidden;
+    gm_plan_free_pages(pool, request->stream, &visible, &hidden);
+    uint64_t pages = gm_pages_of_units(request->units);
+    uint64_t reserved = pool->vmm.reserved >> GM_PAGE_SHIFT;
+    if (hidden == 0 || visible >= pages || reserved + pages - visible <= gm_plan_bound(pool)) {
+        return false;
+    }
+    return wait_for_hidden(pool, request->stream, false);
+}
+
+/* Plans and runs. At the limit, the plan knows what the device has left. */
+static int plan_and_run(struct gm_pool *pool, const struct gm_request *wanted, bool limited, uint32_t *gap,
+                        uint32_t *start)
+{
+    struct gm_request request = *wanted;
+    if (limited) {
+        size_t left = 0;
+        size_t total = 0;
+        if (pool->vmm.cu->mem_get_info(&left, &total) != CUDA_SUCCESS) {
+            left = 0;
+        }
+        request.limit_pages = (pool->vmm.reserved + left) >> GM_PAGE_SHIFT;
+        request.may_stitch = true;
+    }
+    struct gm_plan plan;
+    int rc = gm_plan_make(pool, &request, &plan);
+    if (rc < 0) {
+        return rc;
+    }
+    gm_evict_for(pool, plan.picked + 2);
+    return gm_stitch_run(pool, &request, &plan, gap, start);
+}
+
+/* The device has refused memory, or the host: within what is left, twice, for what is left is only known roughly. */
+static int plan_at_limit(struct gm_pool *pool, const struct gm_request *request, uint32_t *gap, uint32_t *start)
+{
+    int rc = plan_and_run(pool, request, true, gap, start);
+    return rc == -ENOMEM ? plan_and_run(pool, request, true, gap, start) : rc;
+}
+
+int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum gm_step *step, uint32_t *gap,
+                  uint32_t *start)
+{
+    int rc;
+    switch ((*step)++) {
+    case GM_STEP_SYNC:
+        gm_stream_mark(pool);
+        if (pool->sync_pending_bytes > 0 && gm_limit_settle(pool) == 0) {
+            return -EAGAIN;
+        }
+        (*step)++;
+        __attribute__((fallthrough));
+    case GM_STEP_WAIT:
+        if (wait_instead_of_growing(pool, request)) {
+            return -EAGAIN;
+        }
+        (*step)++;
+        __attribute__((fallthrough));
+    case GM_STEP_PLAN:
+        rc = plan_and_run(pool, request, gm_cut_is_pressed(pool), gap, start);
+        if (rc != -ENOMEM) {
+            return rc;
+        }
+        pool->full_served = pool->served_bytes;
+        pool->has_been_full = true;
+        rc = plan_at_limit(pool, request, gap, start);
+        return rc == -ENOMEM ? -EAGAIN : rc;
+    case GM_STEP_SLABS:
+        return gm_slab_release_empty(pool) ? plan_at_limit(pool, request, gap, start) == 0 ? 0 : -EAGAIN : -EAGAIN;
+    case GM_STEP_WAIT_ALL:
+        if (gm_tunable(GMLAKE_TUNABLE_cross_stream_wait) && wait_for_hidden(pool, request->stream, true) &&
+            plan_at_limit(pool, request, gap, start) == 0) {
+            return 0;
+        }
+        return -EAGAIN;
+    case GM_STEP_DRAIN:
+        rc = gm_stream_drain(pool);
+        return rc < 0 ? rc : plan_at_limit(pool, request, gap, start) == 0 ? 0 : -EAGAIN;
+    case GM_STEP_EVICT:
+        gm_evict_all(pool);
+        return plan_at_limit(pool, request, gap, start) == 0 ? 0 : -EAGAIN;
+    case GM_STEP_OUT:
+        break;
+    }
+    return -ENOMEM;
+}
+
+bool gm_limit_is_exceeded(const struct gm_pool *pool)
+{
+    return (pool->free_chunk_pages << GM_PAGE_SHIFT) > gm_tunable(GMLAKE_TUNABLE_release_threshold) ||
+           ((pool->alias_pages - pool->alias_busy_pages) << GM_PAGE_SHIFT) >
+               gm_tunable(GMLAKE_TUNABLE_stitch_cache_max);
+}
+
+void gm_limit_relieve(struct gm_pool *pool)
+{
+    if (pool->relieved != 0 && pool->sequence - pool->relieved < RELIEVE_EVERY) {
+        return;
+    }
+    gm_stream_mark(pool);
+    gm_limit_trim(pool, gm_tunable(GMLAKE_TUNABLE_release_threshold));
+    gm_evict_idle(pool, gm_tunable(GMLAKE_TUNABLE_stitch_cache_max));
+    pool->relieved = gm_limit_is_exceeded(pool) ? pool->sequence : 0;
+}

@@ -1,0 +1,355 @@
+/*
+ * plan.c - see plan.h.
+ */
+#include "plan.h"
+
+#include "access.h"
+#include "chunk.h"
+#include "stream.h"
+#include "tunables.h"
+#include "walk.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Driver time of an H200 (driver 580): map and make accessible; create, map and make accessible; reserve a range. */
+#define ALIAS_NS 32400u
+#define CREATE_NS 45000u
+#define RANGE_NS 10000u
+/* What a page of growth is worth in driver time: a stitch of 30 chunks. */
+#define GROWTH_NS 1000000u
+
+#define GIB ((uint64_t)1 << 30)
+
+bool gm_plan_is_loading(const struct gm_pool *pool)
+{
+    return pool->freed_bytes < pool->counts.requested / 5;
+}
+
+uint64_t gm_plan_bound(const struct gm_pool *pool)
+{
+    uint64_t peak = pool->counts.requested_peak;
+    uint64_t slack = peak / 1000000 * gm_tunable(GMLAKE_TUNABLE_growth_slack);
+    return (peak + slack) >> GM_PAGE_SHIFT;
+}
+
+static uint64_t class_cap(enum gm_class class)
+{
+    switch (class) {
+    case GM_CLASS_SMALL:
+        return gm_tunable(GMLAKE_TUNABLE_chunk_max_small);
+    case GM_CLASS_MEDIUM:
+    case GM_CLASS_MEDIUM_ALIGNED:
+        return gm_tunable(GMLAKE_TUNABLE_chunk_max_medium);
+    case GM_CLASS_LARGE:
+    case GM_CLASS_LARGE_ALIGNED:
+    case GM_CLASS_COUNT:
+        break;
+    }
+    return gm_tunable(GMLAKE_TUNABLE_chunk_max_large);
+}
+
+/*
+ * Large chunks cost less to make and to map, small ones waste less when one block pins them. Weights, which come
+ * first and stay, get coarse ones; later the cap grows with the request (a sixteenth of it) and, above 30 GB, with
+ * the pool. Powers of two keep leftovers useful to other sizes.
+ */
+uint32_t gm_plan_chunk_pages(const struct gm_pool *pool, uint32_t units, enum gm_class class)
+{
+    uint64_t reserved = pool->vmm.reserved;
+    uint64_t most = (uint64_t)GM_CHUNK_PAGES << GM_PAGE_SHIFT;
+    uint64_t cap;
+    if (gm_plan_is_loading(pool)) {
+        cap = reserved / 250;
+        cap = cap < 32u << 20 ? 32u << 20 : cap;
+    } else {
+        cap = class_cap(class);
+        uint64_t sixteenth = gm_power_below(((uint64_t)units << GM_UNIT_SHIFT) / 16);
+        cap = cap < sixteenth ? sixteenth : cap;
+        for (uint64_t scaled = reserved; scaled >= 30 * GIB; scaled /= 2) {
+            cap *= 2;
+        }
+    }
+    cap = cap > most ? most : cap;
+    return (uint32_t)((cap + GM_PAGE_SIZE - 1) >> GM_PAGE_SHIFT);
+}
+
+/* Free chunks in order of size, then index: where each size begins. */
+struct candidates {
+    const uint32_t *chunks;
+    uint32_t begin[GM_CHUNK_PAGES + 2]; /* by pages; begin[p + 1] is past the last chunk of p pages */
+};
+
+static int gather(struct gm_pool *pool, uint32_t stream, struct candidates *out)
+{
+    uint32_t counts[GM_CHUNK_PAGES + 1] = {0};
+    uint32_t total = 0;
+    int rc = gm_array_reserve(&pool->candidates, 2 * pool->chunks.count + 2, sizeof(uint32_t));
+    if (rc < 0) {
+        return rc;
+    }
+    uint32_t *seen = (uint32_t *)pool->candidates.data + pool->chunks.count;
+    for (uint32_t i = gm_chunk_next_free(pool, 0); i != GM_NONE; i = gm_chunk_next_free(pool, i + 1)) {
+        const struct gm_chunk *chunk = gm_chunk(pool, i);
+        if (gm_stream_sees(pool, chunk->stamp, stream)) {
+            counts[chunk->pages]++;
+            seen[total++] = i;
+        }
+    }
+    uint32_t at = 0;
+    for (uint32_t pages = 0; pages <= GM_CHUNK_PAGES; pages++) {
+        out->begin[pages] = at;
+        at += counts[pages];
+        counts[pages] = out->begin[pages];
+    }
+    out->begin[GM_CHUNK_PAGES + 1] = at;
+    uint32_t *sorted = pool->candidates.data;
+    for (uint32_t i = 0; i < total; i++) {
+        sorted[counts[gm_chunk(pool, seen[i])->pages]++] = seen[i];
+    }
+    out->chunks = sorted;
+    return 0;
+}
+
+void gm_plan_free_pages(struct gm_pool *pool, uint32_t stream, uint64_t *visible, uint64_t *hidden)
+{
+    uint64_t pages = 0;
+    if (pool->stream_count <= 1) {
+        pages = pool->free_chunk_pages;
+    } else {
+        for (uint32_t i = gm_chunk_next_free(pool, 0); i != GM_NONE; i = gm_chunk_next_free(pool, i + 1)) {
+            const struct gm_chunk *chunk = gm_chunk(pool, i);
+            pages += gm_stream_sees(pool, chunk->stamp, stream) ? chunk->pages : 0;
+        }
+    }
+    *visible = pages;
+    *hidden = pool->free_chunk_pages - pages;
+}
+
+/* Free pages at the start and the end of a partly used chunk, and the longest run of them anywhere. */
+struct part {
+    uint32_t chunk;
+    uint8_t prefix, suffix, hole;
+};
+
+static struct part measure_part(uint32_t index, const struct gm_chunk *chunk)
+{
+    struct part part = {index, 0, 0, 0};
+    uint64_t free = ~chunk->busy & gm_page_mask(0, chunk->pages - 1u);
+    part.prefix = (uint8_t)__builtin_ctzll(chunk->busy);
+    part.suffix = (uint8_t)(__builtin_clzll(chunk->busy) - (int)(64 - chunk->pages));
+    while (free != 0) { /* each step shortens every run by one page */
+        free &= free << 1;
+        part.hole++;
+    }
+    return part;
+}
+
+static int gather_parts(struct gm_pool *pool, uint32_t stream)
+{
+    int rc = gm_array_reserve(&pool->parts, pool->chunks.count + 1, sizeof(struct part));
+    if (rc < 0) {
+        return rc;
+    }
+    struct part *parts = pool->parts.data;
+    pool->parts.count = 0;
+    for (uint32_t i = 0; i < pool->chunks.count; i++) {
+        const struct gm_chunk *chunk = gm_chunk(pool, i);
+        if (chunk->busy != 0 && chunk->busy != gm_page_mask(0, chunk->pages - 1u) &&
+            gm_stream_sees(pool, chunk->stamp, stream)) {
+            parts[pool->parts.count++] = measure_part(i, chunk);
+        }
+    }
+    return 0;
+}
+
+enum side { PREFIX, SUFFIX, HOLE };
+
+static uint32_t pages_of(const struct part *part, enum side side)
+{
+    return side == PREFIX ? part->prefix : side == SUFFIX ? part->suffix : part->hole;
+}
+
+/* The part not in @range whose free pages on @side are the fewest that reach @pages, else the most; not @except. */
+static const struct part *best_part(const struct gm_pool *pool, enum side side, uint32_t pages, uint32_t range,
+                                    uint32_t except)
+{
+    const struct part *parts = pool->parts.data;
+    const struct part *best = NULL;
+    for (uint32_t i = 0; i < pool->parts.count; i++) {
+        uint32_t size = pages_of(&parts[i], side);
+        if (size == 0 || parts[i].chunk == except) {
+            continue;
+        }
+        uint32_t best_size = best == NULL ? 0 : pages_of(best, side);
+        bool better = size >= pages ? best_size < pages || size < best_size : best_size < pages && size > best_size;
+        if (better && !(range != GM_NONE && gm_chunk_is_in(gm_chunk(pool, parts[i].chunk), range))) {
+            best = &parts[i];
+        }
+    }
+    return best;
+}
+
+/* Everything gm_plan_make() knows while it compares plans. */
+struct planner {
+    struct gm_pool *pool;
+    const struct gm_request *request;
+    struct candidates candidates;
+    uint32_t cap;         /* pages of a new chunk */
+    uint64_t bound_pages; /* growth up to here is preferred to stitching */
+    bool has_parts;
+    struct gm_plan best;
+};
+
+/*
+ * Picks whole free chunks of at most @most pages that are not in @range: the smallest that reaches what is left,
+ * else the largest, and again. Gives the pages got; the chunks are listed in pool->picked.
+ */
+static uint32_t pick(const struct planner *planner, uint32_t range, uint32_t pages, uint32_t most, uint32_t *count)
+{
+    const struct candidates *candidates = &planner->candidates;
+    const struct gm_pool *pool = planner->pool;
+    uint32_t *picked = pool->picking.data;
+    uint32_t past = candidates->begin[gm_min(most, GM_CHUNK_PAGES) + 1];
+    uint32_t got = 0;
+    *count = 0;
+    while (got < pages) {
+        uint32_t left = pages - got;
+        uint32_t i = left <= GM_CHUNK_PAGES ? candidates->begin[left] : past;
+        while (i < past && range != GM_NONE && gm_chunk_is_in(gm_chunk(pool, candidates->chunks[i]), range)) {
+            i++;
+        }
+        if (i >= past) {
+            do {
+                if (past == 0) {
+                    return got;
+                }
+                i = --past;
+            } while (range != GM_NONE && gm_chunk_is_in(gm_chunk(pool, candidates->chunks[i]), range));
+        }
+        picked[(*count)++] = candidates->chunks[i];
+        got += gm_chunk(pool, candidates->chunks[i])->pages;
+    }
+    return got;
+}
+
+/* Completes @plan, which picks too little, with parts of chunks and growth by what is still missing. */
+static void plan_rest(struct planner *planner, struct gm_plan *plan, uint32_t pages)
+{
+    struct gm_pool *pool = planner->pool;
+    if (!planner->has_parts) {
+        planner->has_parts = gather_parts(pool, planner->request->stream) == 0;
+    }
+    uint32_t all = gm_pages_of_units(planner->request->units);
+    const struct part *hole = best_part(pool, HOLE, all, plan->range, GM_NONE);
+    if (hole != NULL && hole->hole >= all) {
+        plan->hole = hole->chunk;
+        plan->have = 0;
+        plan->picked = 0;
+        plan->cost_ns = ALIAS_NS;
+        return;
+    }
+    const struct part *prefix = best_part(pool, PREFIX, pages, plan->range, GM_NONE);
+    if (prefix != NULL) {
+        plan->prefix = prefix->chunk;
+        pages -= gm_min(pages, prefix->prefix);
+        plan->cost_ns += ALIAS_NS;
+    }
+    if (pages > 0 && plan->have == 0) {
+        const struct part *suffix = best_part(pool, SUFFIX, pages, plan->range, plan->prefix);
+        if (suffix != NULL) {
+            plan->suffix = suffix->chunk;
+            plan->suffix_pages = suffix->suffix;
+            pages -= gm_min(pages, suffix->suffix);
+            plan->cost_ns += ALIAS_NS;
+        }
+    }
+    plan->grow_pages = pages;
+    plan->over_bound = pages > 0;
+    plan->cost_ns += (uint64_t)((pages + planner->cap - 1) / planner->cap) * CREATE_NS + (uint64_t)pages * GROWTH_NS;
+}
+
+static void keep_if_best(struct planner *planner, struct gm_plan *plan)
+{
+    struct gm_plan *best = &planner->best;
+    uint64_t reserved = planner->pool->vmm.reserved >> GM_PAGE_SHIFT;
+    plan->cost_ns += plan->range == GM_NONE ? RANGE_NS : 0;
+    if (plan->grow_pages > 0 && reserved + plan->grow_pages > planner->request->limit_pages) {
+        return;
+    }
+    if (plan->cost_ns < best->cost_ns || (plan->cost_ns == best->cost_ns && plan->have > best->have)) {
+        *best = *plan;
+        struct gm_array kept = planner->pool->picked;
+        planner->pool->picked = planner->pool->picking;
+        planner->pool->picking = kept;
+    }
+}
+
+/* Considers appending to @range (GM_NONE: a new one), of which the last @have units are usable. */
+static void consider(struct planner *planner, uint32_t range, uint32_t have)
+{
+    struct gm_pool *pool = planner->pool;
+    struct gm_plan plan = {.range = range, .have = have, .hole = GM_NONE, .suffix = GM_NONE, .prefix = GM_NONE};
+    uint32_t pages = gm_pages_of_units(planner->request->units - have);
+    uint64_t reserved = pool->vmm.reserved >> GM_PAGE_SHIFT;
+    bool within_bound = reserved + pages <= planner->bound_pages;
+    if (within_bound || !planner->request->may_stitch) {
+        plan.grow_pages = pages;
+        plan.over_bound = !within_bound;
+        plan.cost_ns = (uint64_t)((pages + planner->cap - 1) / planner->cap) * CREATE_NS + (uint64_t)pages * GROWTH_NS;
+        keep_if_best(planner, &plan);
+        return;
+    }
+    uint32_t got = pick(planner, range, pages, 2 * planner->cap, &plan.picked);
+    if (got < pages) {
+        got = pick(planner, range, pages, GM_CHUNK_PAGES, &plan.picked);
+    }
+    plan.cost_ns = (uint64_t)plan.picked * ALIAS_NS;
+    if (got < pages) {
+        plan_rest(planner, &plan, pages - got);
+    }
+    keep_if_best(planner, &plan);
+}
+
+static void consider_ranges(struct planner *planner)
+{
+    struct gm_pool *pool = planner->pool;
+    const struct gm_request *request = planner->request;
+    const struct gm_array *members = &pool->class_ranges[request->class];
+    const uint32_t *ranges = members->data;
+    /* Picked chunks may reach beyond the request by most of one. */
+    uint32_t room = gm_pages_of_units(request->units) + 2 * GM_CHUNK_PAGES;
+    for (uint32_t i = 0; i < members->count; i++) {
+        const struct gm_range *range = gm_range(pool, ranges[i]);
+        if (range->pages - range->mapped < room) {
+            continue;
+        }
+        uint32_t have = gm_min(gm_walk_tail(pool, ranges[i], request->stream), request->units - 1);
+        if (have > 0 && request->may_stitch) {
+            consider(planner, ranges[i], 0);
+        }
+        consider(planner, ranges[i], have);
+    }
+    consider(planner, GM_NONE, 0);
+}
+
+int gm_plan_make(struct gm_pool *pool, const struct gm_request *request, struct gm_plan *out)
+{
+    struct planner planner = {.pool = pool, .request = request};
+    planner.cap = gm_plan_chunk_pages(pool, request->units, request->class);
+    planner.bound_pages = gm_plan_bound(pool);
+    planner.bound_pages = planner.bound_pages < request->limit_pages ? planner.bound_pages : request->limit_pages;
+    planner.best.cost_ns = UINT64_MAX;
+    pool->parts.count = 0;
+    if (gather(pool, request->stream, &planner.candidates) < 0 ||
+        gm_array_reserve(&pool->picked, pool->chunks.count + 1, sizeof(uint32_t)) < 0 ||
+        gm_array_reserve(&pool->picking, pool->chunks.count + 1, sizeof(uint32_t)) < 0) {
+        return -ENOMEM;
+    }
+    consider_ranges(&planner);
+    if (planner.best.cost_ns == UINT64_MAX) {
+        return -ENOMEM;
+    }
+    *out = planner.best;
+    return 0;
+}

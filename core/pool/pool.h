@@ -1,0 +1,40 @@
+/*
+ * pool.h - the allocator of one device.
+ *
+ * An allocation looks for the first gap by address that holds it (gm_range_carve); only when there is none does it
+ * come to driver calls (limit.h). Functions take the pool's lock themselves and may be called from any thread with a
+ * context of the device current.
+ */
+#ifndef GM_POOL_H
+#define GM_POOL_H
+
+#include "block.h"
+
+/* Readies *pool (zeroed) for device ordinal @device. Errors as gmlake_create(). */
+int gm_pool_init(struct gm_pool *pool, const struct gm_cu *cu, int device);
+
+/* Waits for the device and gives everything back, live blocks included. */
+void gm_pool_finish(struct gm_pool *pool);
+
+/* @bytes > 0. Errors as gmlake_alloc(). */
+int gm_pool_alloc(struct gm_pool *pool, size_t bytes, CUstream stream, CUdeviceptr *out);
+
+/* -EINVAL: no live block starts at @address. */
+int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream stream);
+
+/* As gm_pool_free(), for memory that any stream may still be using. */
+int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address);
+
+/* As gmlake_find(), gmlake_trim(), gmlake_get_stats(), gmlake_walk(). */
+int gm_pool_find(struct gm_pool *pool, CUdeviceptr address, struct gmlake_block *out);
+int gm_pool_trim(struct gm_pool *pool, uint64_t keep, uint64_t *released);
+void gm_pool_stats(struct gm_pool *pool, struct gmlake_stats *out);
+int gm_pool_walk(struct gm_pool *pool, int (*visit)(void *arg, const struct gmlake_block *block), void *arg);
+
+/* Verifies every invariant of block.h; 0, or -EUCLEAN with the first violation described on standard error. */
+int gm_pool_check(struct gm_pool *pool);
+
+/* The pool that @address belongs to; NULL: none. Lock-free. */
+struct gm_pool *gm_pool_owner(CUdeviceptr address);
+
+#endif

@@ -1,0 +1,336 @@
+/*
+ * range.c - reserving ranges, and mapping chunks into them. See range.h; nodes are in node.c.
+ */
+#include "range.h"
+
+#include "access.h"
+#include "chunk.h"
+#include "index.h"
+#include "node.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RANGE_SHIFT 32u                          /* ranges begin and end at multiples of 4 GiB */
+#define RANGE_SIZE_MAX ((uint64_t)1 << 39)       /* keeps units, and bounds in them, within 31 bits */
+#define ADDRESS_BITS 49u                         /* what a device of today addresses */
+#define OWNERS (1u << (ADDRESS_BITS - RANGE_SHIFT))
+
+/* The owner of each 4 GiB of addresses. Written under the pool's lock, read without. */
+static struct owner {
+    _Atomic(struct gm_pool *) pool;
+    _Atomic uint32_t range;
+} owners[OWNERS];
+
+struct gm_pool *gm_range_owner(CUdeviceptr address, uint32_t *range)
+{
+    uint64_t index = address >> RANGE_SHIFT;
+    if (index >= OWNERS) {
+        return NULL;
+    }
+    struct gm_pool *pool = atomic_load_explicit(&owners[index].pool, memory_order_acquire);
+    *range = atomic_load_explicit(&owners[index].range, memory_order_relaxed);
+    return pool;
+}
+
+static void set_owner(const struct gm_range *range, struct gm_pool *pool, uint32_t index)
+{
+    for (uint64_t at = range->base; at < range->base + range->size; at += (uint64_t)1 << RANGE_SHIFT) {
+        atomic_store_explicit(&owners[at >> RANGE_SHIFT].range, index, memory_order_relaxed);
+        atomic_store_explicit(&owners[at >> RANGE_SHIFT].pool, pool, memory_order_release);
+    }
+}
+
+/* The limits of the classes: algorithm study on PyTorch traces, the most sensitive knob of all (README, "Classes"). */
+enum gm_class gm_class_of(uint32_t units)
+{
+    if (units < (1u << 20) / GM_UNIT_SIZE) {
+        return GM_CLASS_SMALL;
+    }
+    bool aligned = units % GM_PAGE_UNITS == 0;
+    if (units < (24u << 20) / GM_UNIT_SIZE) {
+        return aligned ? GM_CLASS_MEDIUM_ALIGNED : GM_CLASS_MEDIUM;
+    }
+    return aligned ? GM_CLASS_LARGE_ALIGNED : GM_CLASS_LARGE;
+}
+
+/* Start granules are no larger than the class's smallest block; gap granules were chosen by measurement (+-3 %). */
+static const struct {
+    uint32_t start_shift;
+    uint32_t granule_shift;
+} shifts[GM_CLASS_COUNT] = {
+    [GM_CLASS_SMALL] = {5, 11},   /* 16 KiB, 1 MiB */
+    [GM_CLASS_MEDIUM] = {11, 14}, /* 1 MiB, 8 MiB */
+    [GM_CLASS_MEDIUM_ALIGNED] = {11, 14},
+    [GM_CLASS_LARGE] = {15, 17}, /* 16 MiB, 64 MiB */
+    [GM_CLASS_LARGE_ALIGNED] = {15, 17},
+};
+
+static void free_tables(struct gm_range *range)
+{
+    gm_index_finish(range);
+    free(range->node_at);
+    free(range->slot_of_page);
+    gm_array_finish(&range->slots);
+    gm_array_finish(&range->dirty);
+    memset(range, 0, sizeof *range);
+}
+
+static int make_tables(struct gm_range *range)
+{
+    uint32_t starts = (range->pages * GM_PAGE_UNITS - 1) / (1u << range->start_shift) + 1;
+    range->node_at = malloc(starts * sizeof *range->node_at);
+    range->slot_of_page = malloc(range->pages * sizeof *range->slot_of_page);
+    if (range->node_at == NULL || range->slot_of_page == NULL || gm_index_init(range) < 0) {
+        free_tables(range);
+        return -ENOMEM;
+    }
+    memset(range->node_at, 0xff, starts * sizeof *range->node_at);
+    return 0;
+}
+
+static int take_entry(struct gm_pool *pool, uint32_t *out)
+{
+    for (uint32_t i = 0; i < pool->ranges.count; i++) {
+        if (gm_range(pool, i)->size == 0) {
+            *out = i;
+            return 0;
+        }
+    }
+    int rc = gm_array_reserve(&pool->ranges, pool->ranges.count + 1, sizeof(struct gm_range));
+    if (rc < 0 || pool->ranges.count >= UINT16_MAX) {
+        return -ENOMEM;
+    }
+    *out = pool->ranges.count++;
+    return 0;
+}
+
+/* Room for four blocks of the size that asks for it: later ones of its kind come to stand beside it. */
+static uint64_t size_for(uint32_t units)
+{
+    uint64_t size = (uint64_t)units << GM_UNIT_SHIFT;
+    size = size < RANGE_SIZE_MAX / 4 ? size * 4 : RANGE_SIZE_MAX;
+    uint64_t step = (uint64_t)1 << RANGE_SHIFT;
+    return (size + step - 1) / step * step;
+}
+
+int gm_range_create(struct gm_pool *pool, enum gm_class class, uint32_t units, uint32_t *out)
+{
+    struct gm_array *members = &pool->class_ranges[class];
+    uint32_t index;
+    int rc = take_entry(pool, &index);
+    if (rc < 0 || gm_array_reserve(members, members->count + 1, sizeof(uint32_t)) < 0) {
+        return -ENOMEM;
+    }
+    struct gm_range *range = gm_range(pool, index);
+    memset(range, 0, sizeof *range);
+    uint64_t size = size_for(units);
+    range->pages = (uint32_t)(size >> GM_PAGE_SHIFT);
+    range->class = class;
+    range->last = GM_NONE;
+    range->start_shift = shifts[class].start_shift;
+    range->granule_shift = shifts[class].granule_shift;
+    rc = make_tables(range);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = gm_vmm_reserve(&pool->vmm, size, (uint64_t)1 << RANGE_SHIFT, &range->base);
+    if (rc < 0) {
+        free_tables(range);
+        return rc;
+    }
+    range->size = size;
+    if ((range->base + size - 1) >> ADDRESS_BITS != 0 || range->base % ((uint64_t)1 << RANGE_SHIFT) != 0) {
+        gm_vmm_unreserve(&pool->vmm, range->base, size);
+        free_tables(range);
+        return -ENOTSUP;
+    }
+    set_owner(range, pool, index);
+    ((uint32_t *)members->data)[members->count++] = index;
+    *out = index;
+    return 0;
+}
+
+void gm_range_discard(struct gm_pool *pool, uint32_t index)
+{
+    struct gm_range *range = gm_range(pool, index);
+    set_owner(range, NULL, 0);
+    gm_vmm_unreserve(&pool->vmm, range->base, range->size);
+    free_tables(range);
+}
+
+void gm_range_destroy(struct gm_pool *pool, uint32_t index)
+{
+    struct gm_array *members = &pool->class_ranges[gm_range(pool, index)->class];
+    uint32_t *indices = members->data;
+    uint32_t i = 0;
+    while (indices[i] != index) {
+        i++;
+    }
+    members->count--;
+    memmove(indices + i, indices + i + 1, (members->count - i) * sizeof *indices);
+    gm_range_discard(pool, index);
+}
+
+/* Room for one more slot, and for every slot in the dirty list, so that freeing memory never needs any. */
+static int reserve_slot(struct gm_range *range)
+{
+    int rc = gm_array_reserve(&range->slots, range->slots.count + 1, sizeof(struct gm_slot));
+    return rc < 0 ? rc : gm_array_reserve(&range->dirty, range->slots.count + 1, sizeof(uint32_t));
+}
+
+static void mark_shared(struct gm_pool *pool, const struct gm_chunk *chunk)
+{
+    const struct gm_place *places = gm_places(chunk);
+    for (uint32_t i = 0; i < chunk->place_count; i++) {
+        gm_range(pool, places[i].range)->shared = true;
+    }
+}
+
+int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
+{
+    struct gm_range *range = gm_range(pool, index);
+    struct gm_chunk *chunk = gm_chunk(pool, chunk_index);
+    struct gm_place place = {index, range->mapped};
+    if (range->mapped + chunk->pages > range->pages || reserve_slot(range) < 0 || gm_node_reserve(pool, 1) < 0) {
+        return -ENOMEM;
+    }
+    int rc = gm_chunk_add_place(chunk, place);
+    if (rc < 0) {
+        return rc;
+    }
+    CUdeviceptr address = range->base + ((uint64_t)range->mapped << GM_PAGE_SHIFT);
+    rc = gm_vmm_map(&pool->vmm, address, gm_chunk_size(chunk), chunk->handle);
+    if (rc < 0) {
+        gm_chunk_remove_place(chunk, place);
+        return rc;
+    }
+    bool alias = chunk->place_count > 1;
+    struct gm_slot *slot = &gm_slots(range)[range->slots.count];
+    *slot = (struct gm_slot){.chunk = chunk_index, .page = range->mapped, .pages = chunk->pages, .alias = alias};
+    slot->last_used = pool->sequence;
+    for (uint32_t i = 0; i < chunk->pages; i++) {
+        range->slot_of_page[range->mapped + i] = range->slots.count;
+    }
+    range->slots.count++;
+    if (alias) {
+        pool->alias_pages += chunk->pages;
+        mark_shared(pool, chunk);
+    }
+    range->mapped += chunk->pages;
+    gm_node_grow_tail(pool, range, chunk->pages * GM_PAGE_UNITS);
+    return 0;
+}
+
+/* Dead slots at the end of a range give their addresses back to it. */
+static void retract(struct gm_pool *pool, struct gm_range *range)
+{
+    while (range->slots.count > 0 && gm_slots(range)[range->slots.count - 1].chunk == GM_NONE) {
+        uint32_t pages = gm_slots(range)[range->slots.count - 1].pages;
+        if (!gm_node_shrink_tail(pool, range, pages * GM_PAGE_UNITS)) {
+            return;
+        }
+        range->slots.count--;
+        range->mapped -= pages;
+    }
+}
+
+/* A chunk's first place is its home: when that goes, the next one becomes it. */
+static void promote_home(struct gm_pool *pool, struct gm_chunk *chunk)
+{
+    if (chunk->place_count == 0) {
+        return;
+    }
+    struct gm_place home = gm_places(chunk)[0];
+    struct gm_range *range = gm_range(pool, home.range);
+    struct gm_slot *slot = &gm_slots(range)[gm_range_slot(range, home.page)];
+    if (slot->alias) {
+        slot->alias = 0;
+        pool->alias_pages -= chunk->pages;
+    }
+}
+
+static void forget_dirty(struct gm_range *range, const struct gm_slot *slot)
+{
+    uint32_t *pages = range->dirty.data;
+    for (uint32_t i = 0; i < range->dirty.count; i++) {
+        if (pages[i] == slot->page) {
+            pages[i] = pages[--range->dirty.count];
+            return;
+        }
+    }
+}
+
+void gm_range_detach(struct gm_pool *pool, uint32_t index, uint32_t page)
+{
+    struct gm_range *range = gm_range(pool, index);
+    struct gm_slot *slot = &gm_slots(range)[gm_range_slot(range, page)];
+    struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
+    gm_vmm_unmap(&pool->vmm, range->base + ((uint64_t)slot->page << GM_PAGE_SHIFT), gm_chunk_size(chunk));
+    if (slot->alias) {
+        pool->alias_pages -= chunk->pages;
+    }
+    gm_chunk_remove_place(chunk, (struct gm_place){index, slot->page});
+    slot->chunk = GM_NONE;
+    slot->alias = 0;
+    range->shared = true; /* dead addresses have to be stepped over like busy ones */
+    if (slot->dirty) {
+        slot->dirty = 0;
+        forget_dirty(range, slot);
+    }
+    promote_home(pool, chunk);
+}
+
+void gm_range_unmap(struct gm_pool *pool, uint32_t index, uint32_t page)
+{
+    gm_range_detach(pool, index, page);
+    retract(pool, gm_range(pool, index));
+}
+
+int gm_range_split_dead(struct gm_pool *pool, uint32_t index, uint32_t page)
+{
+    struct gm_range *range = gm_range(pool, index);
+    int rc = reserve_slot(range);
+    if (rc < 0) {
+        return rc;
+    }
+    uint32_t at = gm_range_slot(range, page);
+    struct gm_slot *slots = gm_slots(range);
+    memmove(slots + at + 2, slots + at + 1, (range->slots.count - at - 1) * sizeof *slots);
+    slots[at + 1] = slots[at];
+    slots[at + 1].page = page;
+    slots[at + 1].pages = slots[at].page + slots[at].pages - page;
+    slots[at].pages = page - slots[at].page;
+    range->slots.count++;
+    for (uint32_t p = page; p < range->mapped; p++) {
+        range->slot_of_page[p]++;
+    }
+    return 0;
+}
+
+int gm_range_attach(struct gm_pool *pool, uint32_t index, uint32_t page, uint32_t chunk_index)
+{
+    struct gm_range *range = gm_range(pool, index);
+    struct gm_chunk *chunk = gm_chunk(pool, chunk_index);
+    int rc = gm_chunk_add_place(chunk, (struct gm_place){index, page});
+    if (rc < 0) {
+        return rc;
+    }
+    rc = gm_vmm_map(&pool->vmm, range->base + ((uint64_t)page << GM_PAGE_SHIFT), gm_chunk_size(chunk), chunk->handle);
+    if (rc < 0) {
+        gm_chunk_remove_place(chunk, (struct gm_place){index, page});
+        return rc;
+    }
+    struct gm_slot *slot = &gm_slots(range)[gm_range_slot(range, page)];
+    slot->chunk = chunk_index;
+    slot->alias = chunk->place_count > 1;
+    slot->last_used = pool->sequence;
+    if (slot->alias) {
+        pool->alias_pages += chunk->pages;
+        mark_shared(pool, chunk);
+    }
+    gm_range_mark_dirty(range, slot);
+    return 0;
+}

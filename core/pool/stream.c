@@ -1,0 +1,291 @@
+/*
+ * stream.c - see stream.h.
+ */
+#include "stream.h"
+
+#include "errors.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <string.h>
+
+/* Operations between two events of a stream, and between two looks at its events (0.2 us each). */
+#define RECORD_EVERY 64u
+#define POLL_EVERY 16u
+
+#define STREAMS_BYTES (GM_STREAMS_MAX * sizeof(struct gm_stream))
+
+int gm_stream_init(struct gm_pool *pool)
+{
+    void *memory = mmap(NULL, STREAMS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        return -ENOMEM;
+    }
+    pool->streams = memory;
+    return 0;
+}
+
+void gm_stream_forget(struct gm_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        for (uint32_t k = 0; k < GM_STREAM_EVENTS; k++) {
+            if (pool->streams[i].events[k] != NULL) {
+                pool->vmm.cu->event_destroy(pool->streams[i].events[k]);
+            }
+        }
+    }
+    memset(pool->streams, 0, pool->stream_count * sizeof *pool->streams);
+    pool->stream_count = 0;
+    pool->last_stream = 0;
+}
+
+void gm_stream_finish(struct gm_pool *pool)
+{
+    if (pool->streams != NULL) {
+        gm_stream_forget(pool);
+        munmap(pool->streams, STREAMS_BYTES);
+        pool->streams = NULL;
+    }
+}
+
+int gm_stream_find(struct gm_pool *pool, CUstream handle, uint32_t *out)
+{
+    uint32_t count = pool->stream_count;
+    if (count != 0 && pool->streams[pool->last_stream].handle == handle) {
+        *out = pool->last_stream;
+        return 0;
+    }
+    uint32_t i = 0;
+    while (i < count && pool->streams[i].handle != handle) {
+        i++;
+    }
+    if (i == count) {
+        if (count == GM_STREAMS_MAX) {
+            return -EAGAIN;
+        }
+        struct gm_stream *stream = &pool->streams[i];
+        stream->handle = handle;
+        stream->done = pool->all_done;
+        stream->last_free = pool->all_done;
+        stream->last_record = pool->all_done;
+        pool->stream_count = count + 1;
+    }
+    pool->last_stream = i;
+    *out = i;
+    return 0;
+}
+
+/*
+ * Our own calls must neither be refused nor break a capture that the application has under way on this thread:
+ * RELAXED allows them (gpu-measured: an event query is refused in the other modes).
+ */
+static CUstreamCaptureMode enter_relaxed(const struct gm_pool *pool)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    pool->vmm.cu->thread_exchange_capture_mode(&mode);
+    return mode;
+}
+
+static void leave_relaxed(const struct gm_pool *pool, CUstreamCaptureMode mode)
+{
+    pool->vmm.cu->thread_exchange_capture_mode(&mode);
+}
+
+static bool is_capturing(const struct gm_pool *pool, CUstream handle)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return pool->vmm.cu->stream_is_capturing(handle, &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* Records an event for all frees on @stream so far. Where that cannot be done they stay pending until a drain. */
+static void record(struct gm_pool *pool, struct gm_stream *stream)
+{
+    const struct gm_cu *cu = pool->vmm.cu;
+    if (stream->count == GM_STREAM_EVENTS || is_capturing(pool, stream->handle)) {
+        return;
+    }
+    uint32_t place = (stream->head + stream->count) % GM_STREAM_EVENTS;
+    if (stream->events[place] == NULL && cu->event_create(&stream->events[place], CU_EVENT_DISABLE_TIMING) != 0) {
+        stream->events[place] = NULL;
+        return;
+    }
+    CUstreamCaptureMode mode = enter_relaxed(pool);
+    if (cu->event_record(stream->events[place], stream->handle) == CUDA_SUCCESS) {
+        stream->recorded[place] = pool->sequence;
+        stream->last_record = pool->sequence;
+        stream->count++;
+    }
+    leave_relaxed(pool, mode);
+}
+
+static void poll(struct gm_pool *pool, struct gm_stream *stream)
+{
+    CUstreamCaptureMode mode = enter_relaxed(pool);
+    while (stream->count > 0 && pool->vmm.cu->event_query(stream->events[stream->head]) == CUDA_SUCCESS) {
+        stream->done = stream->recorded[stream->head];
+        stream->head = (stream->head + 1) % GM_STREAM_EVENTS;
+        stream->count--;
+    }
+    leave_relaxed(pool, mode);
+    stream->polled = pool->sequence;
+}
+
+void gm_stream_note_free(struct gm_pool *pool, uint32_t index)
+{
+    struct gm_stream *stream = &pool->streams[index];
+    stream->last_free = pool->sequence;
+    if (pool->stream_count > 1 && pool->sequence - stream->last_record >= RECORD_EVERY) {
+        if (stream->count == GM_STREAM_EVENTS) {
+            poll(pool, stream);
+        }
+        record(pool, stream);
+    }
+}
+
+void gm_stream_mark(struct gm_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        struct gm_stream *stream = &pool->streams[i];
+        if (stream->last_free > stream->last_record) {
+            if (stream->count == GM_STREAM_EVENTS) {
+                poll(pool, stream);
+            }
+            record(pool, stream);
+        }
+    }
+}
+
+/* Whether @stream's frees up to @sequence are done, or up to @waited waited for. */
+static bool covers(struct gm_pool *pool, struct gm_stream *stream, uint64_t sequence, uint64_t waited)
+{
+    if (stream->last_free <= stream->done || sequence <= stream->done || sequence <= waited) {
+        return true;
+    }
+    if (stream->last_record < sequence && stream->last_free > stream->last_record) {
+        record(pool, stream);
+    }
+    if (pool->sequence - stream->polled >= POLL_EVERY || stream->polled == 0) {
+        poll(pool, stream);
+    }
+    return sequence <= stream->done || stream->last_free <= stream->done;
+}
+
+bool gm_stream_sees_slow(struct gm_pool *pool, uint64_t stamp, uint32_t stream)
+{
+    uint32_t last = (uint32_t)(stamp >> GM_STAMP_SHIFT);
+    uint64_t sequence = stamp & GM_SEQUENCE_MASK;
+    const uint64_t *waited = pool->streams[stream].waited;
+    if (last == GM_STREAM_ANY) {
+        return false;
+    }
+    if (last != GM_STREAM_MIXED) {
+        return last >= pool->stream_count || covers(pool, &pool->streams[last], sequence, waited[last]);
+    }
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        if (i != stream && !covers(pool, &pool->streams[i], sequence, waited[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool gm_stream_is_done(struct gm_pool *pool, uint64_t stamp)
+{
+    uint32_t last = (uint32_t)(stamp >> GM_STAMP_SHIFT);
+    uint64_t sequence = stamp & GM_SEQUENCE_MASK;
+    if (sequence <= pool->all_done) {
+        return true;
+    }
+    if (last == GM_STREAM_ANY) {
+        return false;
+    }
+    if (last != GM_STREAM_MIXED) {
+        return last >= pool->stream_count || covers(pool, &pool->streams[last], sequence, 0);
+    }
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        if (!covers(pool, &pool->streams[i], sequence, 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void gm_stream_mix(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t stamp)
+{
+    uint64_t old = chunk->stamp & GM_SEQUENCE_MASK;
+    uint32_t last = (uint32_t)(chunk->stamp >> GM_STAMP_SHIFT);
+    uint64_t sequence = stamp & GM_SEQUENCE_MASK;
+    if (sequence <= pool->all_done && old > pool->all_done) {
+        return;
+    }
+    bool old_is_done = old <= pool->all_done || last >= GM_STREAM_MIXED || old <= pool->streams[last].done;
+    if (old_is_done && last != GM_STREAM_MIXED) {
+        chunk->stamp = stamp;
+    } else {
+        chunk->stamp = (uint64_t)GM_STREAM_MIXED << GM_STAMP_SHIFT | (sequence > old ? sequence : old);
+    }
+}
+
+bool gm_stream_wait(struct gm_pool *pool, uint32_t index, uint32_t other_index)
+{
+    struct gm_stream *stream = &pool->streams[index];
+    struct gm_stream *other = &pool->streams[other_index];
+    if (other->last_free > other->last_record) {
+        record(pool, other);
+    }
+    if (other->count == 0 || is_capturing(pool, stream->handle)) {
+        return false;
+    }
+    uint32_t newest = (other->head + other->count - 1) % GM_STREAM_EVENTS;
+    CUstreamCaptureMode mode = enter_relaxed(pool);
+    CUresult code = pool->vmm.cu->stream_wait_event(stream->handle, other->events[newest], 0);
+    leave_relaxed(pool, mode);
+    if (code != CUDA_SUCCESS) {
+        return false;
+    }
+    stream->waited[other_index] = other->recorded[newest];
+    pool->counts.stream_waits++;
+    return true;
+}
+
+/* Gives the newest event of a stream whose frees are not all done, in *out; false: there is none such. */
+static bool next_pending(struct gm_pool *pool, uint64_t until, CUevent *out, uint32_t *index)
+{
+    for (; *index < pool->stream_count; (*index)++) {
+        struct gm_stream *stream = &pool->streams[*index];
+        if (stream->last_free <= stream->done || stream->done >= until) {
+            continue;
+        }
+        if (stream->last_record < stream->last_free) {
+            record(pool, stream);
+        }
+        if (stream->count > 0) {
+            *out = stream->events[(stream->head + stream->count - 1) % GM_STREAM_EVENTS];
+            return true;
+        }
+    }
+    return false;
+}
+
+int gm_stream_drain(struct gm_pool *pool)
+{
+    const struct gm_cu *cu = pool->vmm.cu;
+    uint64_t until = pool->sequence;
+    CUevent event;
+    for (uint32_t i = 0; next_pending(pool, until, &event, &i); i++) {
+        pool->counts.host_waits++;
+        gm_lock_drop(&pool->lock);
+        CUstreamCaptureMode mode = enter_relaxed(pool);
+        CUresult code = cu->event_synchronize(event);
+        leave_relaxed(pool, mode);
+        gm_lock_take(&pool->lock);
+        if (code != CUDA_SUCCESS) {
+            return gm_error_from_driver((int)code);
+        }
+        if (i < pool->stream_count) {
+            poll(pool, &pool->streams[i]);
+        }
+    }
+    return 0;
+}

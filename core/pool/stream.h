@@ -1,0 +1,71 @@
+/*
+ * stream.h - when freed memory may be used again: on its own stream at once, elsewhere when its work is done or
+ * waited for.
+ *
+ * STRUCTURE    A free stamps the chunks it touched with its stream and the pool's operation count. As soon as there
+ *              is more than one stream, streams that free record events; event and count tell which stamps are done.
+ *              One stream alone never records any.
+ * CONCURRENCY  the pool's lock is held. gm_stream_drain() drops it while it waits.
+ */
+#ifndef GM_STREAM_H
+#define GM_STREAM_H
+
+#include "access.h"
+
+/*
+ * The index of @handle, made known if it is new. -EAGAIN: all indices are taken; gm_stream_drain() and
+ * gm_stream_forget() make room.
+ */
+int gm_stream_find(struct gm_pool *pool, CUstream handle, uint32_t *out);
+
+int gm_stream_init(struct gm_pool *pool);
+void gm_stream_finish(struct gm_pool *pool);
+
+/* Forgets every stream. Only right after gm_stream_drain(), with the lock not dropped in between. */
+void gm_stream_forget(struct gm_pool *pool);
+
+/* Records an event on @stream when its last one lies far enough back. To be called after a free on it. */
+void gm_stream_note_free(struct gm_pool *pool, uint32_t stream);
+
+/* Records an event on every stream with frees that no event covers yet: what is asked about soon is known sooner. */
+void gm_stream_mark(struct gm_pool *pool);
+
+bool gm_stream_sees_slow(struct gm_pool *pool, uint64_t stamp, uint32_t stream);
+
+/* Whether work on @stream may use memory stamped @stamp. */
+static inline bool gm_stream_sees(struct gm_pool *pool, uint64_t stamp, uint32_t stream)
+{
+    return stamp >> GM_STAMP_SHIFT == stream || (stamp & GM_SEQUENCE_MASK) <= pool->all_done ||
+           gm_stream_sees_slow(pool, stamp, stream);
+}
+
+/* Whether the work that used memory stamped @stamp has completed: what unmapping it needs. May record an event. */
+bool gm_stream_is_done(struct gm_pool *pool, uint64_t stamp);
+
+/* Makes @stream wait on the GPU for every pending free of stream @other. false: it could not be done. */
+bool gm_stream_wait(struct gm_pool *pool, uint32_t stream, uint32_t other);
+
+/*
+ * Waits on the host for every pending free, with the pool's lock dropped meanwhile: nothing seen before the call may
+ * be relied on after it. 0 or -errno.
+ */
+int gm_stream_drain(struct gm_pool *pool);
+
+void gm_stream_mix(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t stamp);
+
+/* Notes in @chunk that memory of it was in use up to @stamp. */
+static inline void gm_stream_stamp(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t stamp)
+{
+    if ((chunk->stamp ^ stamp) >> GM_STAMP_SHIFT == 0) {
+        chunk->stamp = stamp > chunk->stamp ? stamp : chunk->stamp;
+    } else {
+        gm_stream_mix(pool, chunk, stamp);
+    }
+}
+
+static inline uint64_t gm_stream_stamp_now(const struct gm_pool *pool, uint32_t stream)
+{
+    return (uint64_t)stream << GM_STAMP_SHIFT | pool->sequence;
+}
+
+#endif
