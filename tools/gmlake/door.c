@@ -75,6 +75,9 @@ static int driver_free(struct gm_door *door, const struct gm_trace_op *op, CUstr
 struct gm_door *gm_door_driver(const struct gm_driver *driver)
 {
     static struct driver_door door;
+    if (driver->mem_alloc_async == NULL || driver->mem_free_async == NULL) {
+        return NULL;
+    }
     door = (struct driver_door){{driver_alloc, driver_free}, driver};
     return &door.door;
 }

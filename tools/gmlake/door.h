@@ -25,7 +25,7 @@ struct gm_door {
 int gm_door_core_open(int device, struct gm_door **out);
 void gm_door_core_close(struct gm_door *door);
 
-/* cuMemAllocAsync() and cuMemFreeAsync() of @driver, which must outlive the door. */
+/* cuMemAllocAsync() and cuMemFreeAsync() of @driver, which must outlive the door; NULL: it has none. */
 struct gm_door *gm_door_driver(const struct gm_driver *driver);
 
 /* Answers at once; addresses mean nothing. */

@@ -9,18 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A function that must exist, or (optional) may be missing. */
+/* A function to look up. */
 struct symbol {
     const char *name;
     size_t offset;
-    bool optional;
+    enum { REQUIRED, OPTIONAL } need;
 };
 
 static const struct symbol symbols[] = {
-#define GM_DRIVER_SYMBOL(field, name, parameters) {name, offsetof(struct gm_driver, field), false},
+#define GM_DRIVER_SYMBOL(need, field, name, parameters) {name, offsetof(struct gm_driver, field), need},
 #include "driver.def"
 #undef GM_DRIVER_SYMBOL
-#define SIM_SYMBOL(field) {"simcuda_" #field, offsetof(struct gm_driver, sim_##field), true},
+#define SIM_SYMBOL(field) {"simcuda_" #field, offsetof(struct gm_driver, sim_##field), OPTIONAL},
     SIM_SYMBOL(now_ns) SIM_SYMBOL(advance_to_ns) SIM_SYMBOL(query_device) SIM_SYMBOL(query_calls)
         SIM_SYMBOL(reset_counts) SIM_SYMBOL(violations)
 #undef SIM_SYMBOL
@@ -30,7 +30,7 @@ static int look_up(void *library, struct gm_driver *driver, char message[GM_DRIV
 {
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         void *address = dlsym(library, symbols[i].name);
-        if (address == NULL && !symbols[i].optional) {
+        if (address == NULL && symbols[i].need == REQUIRED) {
             snprintf(message, GM_DRIVER_MESSAGE, "the driver has no %s", symbols[i].name);
             return -ENODEV;
         }

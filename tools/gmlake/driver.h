@@ -17,7 +17,7 @@
 #include "../simcuda/simcuda.h"
 
 struct gm_driver {
-#define GM_DRIVER_SYMBOL(field, name, parameters) CUresult(CUDAAPI *field) parameters;
+#define GM_DRIVER_SYMBOL(need, field, name, parameters) CUresult(CUDAAPI *field) parameters;
 #include "driver.def"
 #undef GM_DRIVER_SYMBOL
     /* The simulated driver only; all NULL on a real one. */

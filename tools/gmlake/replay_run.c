@@ -415,6 +415,7 @@ static int open_door(struct replay *replay)
         rc = open_core(replay);
     } else {
         replay->door = gm_door_driver(&replay->driver);
+        rc = replay->door != NULL ? 0 : fail(replay, -ENOTSUP, "the driver has no stream-ordered allocator");
     }
     return rc;
 }
