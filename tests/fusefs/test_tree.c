@@ -1,0 +1,429 @@
+/*
+ * test_tree.c - the table of nodes and its numbers, what is read from them and what writing them does.
+ */
+#include "machine.h"
+#include "metrics.h"
+#include "node.h"
+#include "procfs.h"
+#include "store.h"
+
+#include "gmtest.h"
+
+#include <sys/syscall.h>
+
+/* A machine with this very process attached, which has published nothing. */
+struct fixture {
+    struct gm_machine machine;
+    struct gm_process *process;
+    int fds[2];
+    int pidfd;
+};
+
+static int attach(struct fixture *fixture, pid_t pid, const uint64_t *wanted, struct gm_process **out)
+{
+    struct gm_identity identity = {.pid = pid, .uid = 1000, .gid = 100, .start_time = 5, .pidfd = fixture->pidfd};
+    struct gm_pages pages;
+    int fds[2];
+    int rc = gm_pages_create(&pages, fds);
+    if (rc < 0) {
+        return rc;
+    }
+    close(fds[0]);
+    close(fds[1]);
+    rc = gm_machine_add(&fixture->machine, &identity, &pages, wanted, out);
+    if (rc < 0) {
+        gm_pages_destroy(&pages);
+    }
+    return rc;
+}
+
+static const uint64_t *nothing_wanted(void)
+{
+    static uint64_t words[GMLAKE_TUNABLE_COUNT];
+    for (unsigned i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
+        words[i] = GMLAKE_CTL_NO_OVERRIDE;
+    }
+    return words;
+}
+
+static int set_up(void **state)
+{
+    static struct fixture fixture;
+    fixture.pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    gm_machine_init(&fixture.machine);
+    *state = &fixture;
+    return attach(&fixture, getpid(), nothing_wanted(), &fixture.process);
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+    gm_process_release(fixture->process);
+    gm_machine_finish(&fixture->machine);
+    close(fixture->pidfd);
+    return 0;
+}
+
+/* ---- numbers -------------------------------------------------------------------------------------------------- */
+
+static void every_node_is_found_by_its_number(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < gm_node_count; i++) {
+        const struct gm_node *node = &gm_nodes[i];
+        uint64_t serial = gm_node_of_process(node) ? 12345 : 0;
+        uint64_t found_serial = 99;
+        assert_ptr_equal(gm_node_of_inode(gm_node_inode(node, serial), &found_serial), node);
+        assert_int_equal(found_serial, serial);
+    }
+    assert_int_equal(gm_node_inode(gm_nodes, 0), 1);
+}
+
+static void numbers_that_nobody_gave_out_are_refused(void **state)
+{
+    (void)state;
+    uint64_t serial;
+    assert_null(gm_node_of_inode(0, &serial));
+    assert_null(gm_node_of_inode(gm_node_count + 1, &serial));
+    assert_null(gm_node_of_inode(5ull << 8 | 1, &serial)); /* the root of a process */
+    assert_null(gm_node_of_inode(gm_node_inode(gm_node_process(), 0), &serial));
+}
+
+static void the_table_is_sound(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < gm_node_count; i++) {
+        const struct gm_node *node = &gm_nodes[i];
+        assert_true(S_ISDIR(node->mode) == (node->holds != GM_IN_NOTHING));
+        assert_true(S_ISREG(node->mode) == (node->show != NULL));
+        assert_true((node->store != NULL) == (S_ISREG(node->mode) && (node->mode & 0222) != 0));
+        assert_non_null(node->help);
+        if (node->name != NULL && i > 0) {
+            assert_ptr_equal(gm_node_find(node->in, node->name), node); /* no name twice in one place */
+        }
+    }
+    assert_null(gm_node_find(GM_IN_ROOT, "nothing"));
+    assert_null(gm_node_find(GM_IN_PROCESS, ""));
+}
+
+static void only_plain_numbers_are_pids(void **state)
+{
+    (void)state;
+    pid_t pid;
+    static const char *const bad[] = {"", "0", "01", "-1", "+1", "1 ", " 1", "1x", "0x1", "2147483648", "99999999999"};
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(bad); i++) {
+        assert_error(gm_node_parse_pid(bad[i], &pid), ENOENT);
+    }
+    assert_ok(gm_node_parse_pid("2147483647", &pid));
+    assert_int_equal(pid, 2147483647);
+}
+
+/* ---- reading -------------------------------------------------------------------------------------------------- */
+
+static int show(struct fixture *fixture, enum gm_place place, const char *name, struct gm_text *out)
+{
+    const struct gm_node *node = gm_node_find(place, name);
+    assert_non_null(node);
+    struct gm_view view = {&fixture->machine, gm_node_of_process(node) ? fixture->process : NULL, node->argument};
+    gm_text_clear(out);
+    return node->show(&view, out);
+}
+
+static int store(struct fixture *fixture, enum gm_place place, const char *name, const char *text)
+{
+    const struct gm_node *node = gm_node_find(place, name);
+    assert_non_null(node);
+    struct gm_view view = {&fixture->machine, gm_node_of_process(node) ? fixture->process : NULL, node->argument};
+    return node->store(&view, text, strlen(text));
+}
+
+static void every_file_is_text_that_ends_in_a_newline(void **state)
+{
+    struct fixture *fixture = *state;
+    struct gm_text text = {0};
+    for (unsigned i = 0; i < gm_node_count; i++) {
+        if (gm_nodes[i].show == NULL) {
+            continue;
+        }
+        assert_ok(show(fixture, gm_nodes[i].in, gm_nodes[i].name, &text));
+        if (strcmp(gm_nodes[i].name, "pools") == 0) {
+            assert_int_equal(text.length, 0); /* no device yet */
+            continue;
+        }
+        assert_true(text.length > 1 && text.data[text.length - 1] == '\n');
+        assert_int_equal(strlen(text.data), text.length);
+    }
+    gm_text_clear(&text);
+}
+
+static void every_file_of_a_process_that_is_gone_says_so(void **state)
+{
+    struct fixture *fixture = *state;
+    struct gm_text text = {0};
+    gm_machine_remove(&fixture->machine, fixture->process);
+    for (unsigned i = 0; i < gm_node_count; i++) {
+        const struct gm_node *node = &gm_nodes[i];
+        /* uid, start_time and serial are known for ever; the file system refuses to read them. */
+        if (!gm_node_of_process(node) || node->show == NULL || node->argument > 0 || strcmp(node->name, "uid") == 0 ||
+            strcmp(node->name, "start_time") == 0 || strcmp(node->name, "serial") == 0) {
+            continue;
+        }
+        assert_error(show(fixture, node->in, node->name, &text), ESRCH);
+    }
+    assert_error(store(fixture, GM_IN_PROCESS_TUNABLES, "stitch_min", "1"), ESRCH);
+    gm_text_clear(&text);
+}
+
+static void statistics_begin_with_their_age(void **state)
+{
+    struct fixture *fixture = *state;
+    struct gm_text text = {0};
+    assert_ok(show(fixture, GM_IN_PROCESS, "stats", &text));
+    assert_int_equal(strncmp(text.data, "age_us 0\nstale 0\ngeneration 0\nrequested 0\n", 42), 0);
+    assert_ok(show(fixture, GM_IN_ROOT, "stats", &text));
+    assert_int_equal(strncmp(text.data, "processes 1\ndevices 0\nrequested 0\n", 34), 0);
+    gm_text_clear(&text);
+}
+
+/* ---- writing -------------------------------------------------------------------------------------------------- */
+
+static void assert_shows(struct fixture *fixture, enum gm_place place, const char *name, const char *expected)
+{
+    struct gm_text text = {0};
+    assert_ok(show(fixture, place, name, &text));
+    assert_string_equal(text.data, expected);
+    gm_text_clear(&text);
+}
+
+static uint64_t word_of(struct fixture *fixture, enum gmlake_tunable which)
+{
+    return atomic_load(&fixture->process->pages.tunables->word[which]);
+}
+
+static void a_value_is_taken_in_every_allowed_form(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        const char *text;
+        uint64_t value;
+    } good[] = {{"64M\n", 64u << 20}, {"64m", 64u << 20}, {"  1K \n", 1024},           {"0x100", 256},
+                {"0100", 100},        {"0", 0},           {"max\n", GMLAKE_UNLIMITED}, {"1T", 1ull << 40}};
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(good); i++) {
+        assert_ok(store(fixture, GM_IN_PROCESS_TUNABLES, "stitch_min", good[i].text));
+        assert_true(word_of(fixture, GMLAKE_TUNABLE_stitch_min) == good[i].value);
+    }
+    assert_shows(fixture, GM_IN_PROCESS_TUNABLES, "stitch_min", "1099511627776\n");
+    assert_ok(store(fixture, GM_IN_PROCESS_TUNABLES, "stitch_min", "max"));
+    assert_shows(fixture, GM_IN_PROCESS_TUNABLES, "stitch_min", "max\n");
+}
+
+static void what_is_no_value_changes_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const bad[] = {"",      "\n",   "   ",    "abc", "4MB",      "4MiB", "1.5G", "-5",
+                                      "4M 5M", "1\n2", "1\0012", "0x",  "default1", "K",    "maxx"};
+    static const char *const outside[] = {"18446744073709551616", "99999999999999999999", "16E7",
+                                          "18446744073709551614"};
+    assert_ok(store(fixture, GM_IN_PROCESS_TUNABLES, "stitch_min", "4096"));
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(bad); i++) {
+        assert_error(store(fixture, GM_IN_PROCESS_TUNABLES, "stitch_min", bad[i]), EINVAL);
+    }
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(outside); i++) {
+        int rc = store(fixture, GM_IN_PROCESS_TUNABLES, "stitch_min", outside[i]);
+        assert_int_equal(rc, strcmp(outside[i], "16E7") == 0 ? -EINVAL : -ERANGE);
+    }
+    assert_error(store(fixture, GM_IN_PROCESS_TUNABLES, "enabled", "2"), ERANGE);
+    assert_error(store(fixture, GM_IN_PROCESS_TUNABLES, "split_min", "511"), ERANGE);
+    assert_error(store(fixture, GM_IN_PROCESS_TUNABLES, "split_min", "max"), ERANGE);
+    assert_true(word_of(fixture, GMLAKE_TUNABLE_stitch_min) == 4096);
+    assert_true(word_of(fixture, GMLAKE_TUNABLE_enabled) == GMLAKE_CTL_NO_OVERRIDE);
+}
+
+static void a_process_overrides_the_machine_and_default_lets_go(void **state)
+{
+    struct fixture *fixture = *state;
+    assert_shows(fixture, GM_IN_MACHINE_TUNABLES, "cut_min", "default\n");
+    assert_ok(store(fixture, GM_IN_MACHINE_TUNABLES, "cut_min", "8M"));
+    assert_shows(fixture, GM_IN_PROCESS_TUNABLES, "cut_min", "8388608\n");
+    assert_ok(store(fixture, GM_IN_PROCESS_TUNABLES, "cut_min", "16M"));
+    assert_ok(store(fixture, GM_IN_MACHINE_TUNABLES, "cut_min", "32M"));
+    assert_shows(fixture, GM_IN_PROCESS_TUNABLES, "cut_min", "16777216\n");
+    assert_ok(store(fixture, GM_IN_PROCESS_TUNABLES, "cut_min", "default\n"));
+    assert_shows(fixture, GM_IN_PROCESS_TUNABLES, "cut_min", "33554432\n");
+    assert_ok(store(fixture, GM_IN_MACHINE_TUNABLES, "cut_min", " default "));
+    assert_shows(fixture, GM_IN_PROCESS_TUNABLES, "cut_min", "4194304\n"); /* its own: the start value */
+    assert_true(word_of(fixture, GMLAKE_TUNABLE_cut_min) == GMLAKE_CTL_NO_OVERRIDE);
+}
+
+static void each_change_has_a_number(void **state)
+{
+    struct fixture *fixture = *state;
+    struct gm_text text = {0};
+    uint64_t before = atomic_load(&fixture->process->pages.tunables->changes);
+    assert_ok(store(fixture, GM_IN_PROCESS_TUNABLES, "cut_budget", "5"));
+    char expected[128];
+    snprintf(expected, sizeof expected, "cut_budget want=5 now=4000 serial=%llu seen=0\n",
+             (unsigned long long)before + 1);
+    assert_ok(show(fixture, GM_IN_PROCESS_TUNABLES, ".applied", &text));
+    assert_non_null(strstr(text.data, expected));
+    gm_text_clear(&text);
+}
+
+/* ---- the table of processes ----------------------------------------------------------------------------------- */
+
+static void processes_are_walked_in_order_and_held(void **state)
+{
+    struct fixture *fixture = *state;
+    static const pid_t pids[] = {70000, 2, 900, 65000, 3};
+    struct gm_process *held[GM_ARRAY_LENGTH(pids)];
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(pids); i++) {
+        assert_ok(attach(fixture, pids[i] + 5000000, nothing_wanted(), &held[i]));
+        struct gm_process *again;
+        assert_error(attach(fixture, pids[i] + 5000000, nothing_wanted(), &again), EEXIST);
+    }
+    assert_int_equal(gm_machine_process_count(&fixture->machine), 6);
+    static const pid_t expected[] = {5000002, 5000003, 5000900, 5065000, 5070000};
+    pid_t pid = 5000000;
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(expected); i++) {
+        struct gm_process *process = gm_machine_next(&fixture->machine, pid);
+        assert_non_null(process);
+        pid = process->identity.pid;
+        assert_int_equal(pid, expected[i]);
+        gm_process_release(process);
+    }
+    assert_null(gm_machine_next(&fixture->machine, pid));
+    assert_null(gm_machine_find_pid(&fixture->machine, 5000004));
+    /* Removed while somebody holds it: gone from the table, memory still good. */
+    uint64_t serial = held[1]->serial;
+    gm_machine_remove(&fixture->machine, held[1]);
+    gm_machine_remove(&fixture->machine, held[1]);
+    assert_null(gm_machine_find_serial(&fixture->machine, serial));
+    assert_true(atomic_load(&held[1]->pages.tunables->word[0]) == GMLAKE_CTL_NO_OVERRIDE);
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(pids); i++) {
+        gm_process_release(held[i]);
+    }
+}
+
+static void what_a_process_wanted_of_an_earlier_daemon_is_taken_over_if_it_is_sane(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t wanted[GMLAKE_TUNABLE_COUNT];
+    struct gm_process *process;
+    memcpy(wanted, nothing_wanted(), sizeof wanted);
+    wanted[GMLAKE_TUNABLE_stitch_min] = 12345;
+    wanted[GMLAKE_TUNABLE_enabled] = 17; /* out of range */
+    assert_ok(attach(fixture, 4999999, wanted, &process));
+    assert_true(atomic_load(&process->pages.tunables->word[GMLAKE_TUNABLE_stitch_min]) == 12345);
+    assert_true(atomic_load(&process->pages.tunables->word[GMLAKE_TUNABLE_enabled]) == GMLAKE_CTL_NO_OVERRIDE);
+    gm_process_release(process);
+}
+
+/* ---- metrics and /proc ---------------------------------------------------------------------------------------- */
+
+static void metric_names_have_base_units(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gm_stat row;
+        const char *name;
+    } names[] = {{GM_STAT_requested, "gmlake_requested_bytes"},
+                 {GM_STAT_reserved_peak, "gmlake_reserved_peak_bytes"},
+                 {GM_STAT_va_bytes, "gmlake_va_bytes"},
+                 {GM_STAT_blocks, "gmlake_blocks"},
+                 {GM_STAT_allocs, "gmlake_allocs_total"},
+                 {GM_STAT_driver_ns, "gmlake_driver_seconds_total"},
+                 {GM_STAT_primitive_bytes, "gmlake_primitive_bytes"}};
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(names); i++) {
+        char name[128];
+        gm_metric_name(names[i].row, name, sizeof name);
+        assert_string_equal(name, names[i].name);
+    }
+}
+
+static void label_values_are_escaped(void **state)
+{
+    (void)state;
+    struct gm_text text = {0};
+    gm_metric_label(&text, "a\"b\\c\nd");
+    assert_string_equal(text.data, "\"a\\\"b\\\\c\\nd\"");
+    gm_text_clear(&text);
+}
+
+static void names_become_printable(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to;
+    } names[] = {{"python", "python"},
+                 {"a\nb\tc\x7f", "a?b?c?"},
+                 {"\xff\xfe", "??"},
+                 {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
+                 {"cut\xc3", "cut?"},
+                 {"\xc0\xaf", "??"},           /* overlong */
+                 {"\xed\xa0\x80", "???"},      /* surrogate */
+                 {"\xf4\x90\x80\x80", "????"}, /* beyond Unicode */
+                 {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"}};
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(names); i++) {
+        char text[32];
+        strcpy(text, names[i].from);
+        gm_make_printable(text, strlen(text));
+        assert_string_equal(text, names[i].to);
+    }
+}
+
+static void proc_stat_is_read_past_any_name(void **state)
+{
+    (void)state;
+    struct gm_proc_stat stat;
+    assert_ok(gm_proc_stat_parse("12 (a) b) (c) T 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 0 987654 1 2", &stat));
+    assert_int_equal(stat.state, 'T');
+    assert_int_equal(stat.start_time, 987654);
+    assert_error(gm_proc_stat_parse("12 (a) T 1 2", &stat), EBADMSG);
+    assert_error(gm_proc_stat_parse("", &stat), EBADMSG);
+    assert_error(gm_proc_stat(0x3fffffff, &stat), ESRCH);
+    pid_t group;
+    assert_ok(gm_proc_thread_group(gettid(), &group));
+    assert_int_equal(group, getpid());
+    assert_error(gm_proc_thread_group(0, &group), ESRCH);
+}
+
+static void text_grows_and_keeps_zero_bytes(void **state)
+{
+    (void)state;
+    struct gm_text text = {0};
+    for (int i = 0; i < 10000; i++) {
+        gm_text_add(&text, "%d\n", i % 10);
+    }
+    assert_int_equal(text.length, 20000);
+    gm_text_append(&text, "\0x", 2);
+    assert_int_equal(text.length, 20002);
+    assert_false(text.failed);
+    gm_text_clear(&text);
+    assert_null(text.data);
+}
+
+int main(void)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(every_node_is_found_by_its_number),
+        TEST(numbers_that_nobody_gave_out_are_refused),
+        TEST(the_table_is_sound),
+        TEST(only_plain_numbers_are_pids),
+        TEST(every_file_is_text_that_ends_in_a_newline),
+        TEST(every_file_of_a_process_that_is_gone_says_so),
+        TEST(statistics_begin_with_their_age),
+        TEST(a_value_is_taken_in_every_allowed_form),
+        TEST(what_is_no_value_changes_nothing),
+        TEST(a_process_overrides_the_machine_and_default_lets_go),
+        TEST(each_change_has_a_number),
+        TEST(processes_are_walked_in_order_and_held),
+        TEST(what_a_process_wanted_of_an_earlier_daemon_is_taken_over_if_it_is_sane),
+        TEST(metric_names_have_base_units),
+        TEST(label_values_are_escaped),
+        TEST(names_become_printable),
+        TEST(proc_stat_is_read_past_any_name),
+        TEST(text_grows_and_keeps_zero_bytes),
+    };
+    return gm_test_result(cmocka_run_group_tests_name("tree", tests, NULL, NULL));
+}
