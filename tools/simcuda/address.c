@@ -25,7 +25,7 @@ static void *pointer(uint64_t address)
 static bool reserve_made_up(uint64_t size, uint64_t alignment, struct sim_span *out)
 {
     if (!made_up_ready) {
-        made_up_ready = sim_heap_add(&made_up, MADE_UP_BASE, MADE_UP_SIZE);
+        made_up_ready = sim_heap_add(&made_up, MADE_UP_BASE, MADE_UP_SIZE) != NULL;
     }
     struct sim_block *block = sim_heap_take(&made_up, size, alignment);
     if (block == NULL) {

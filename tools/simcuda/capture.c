@@ -142,6 +142,38 @@ CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event)
     return CUDA_SUCCESS;
 }
 
+/* ---- memory of graphs ---- */
+
+CUresult sim_capture_allocate(struct sim_stream *stream, struct sim_pool *pool, uint64_t size, struct sim_pooled **out)
+{
+    if (stream->capture->broken) {
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    CUresult result = sim_pool_allocate(pool, size, NULL, out);
+    if (result == CUDA_SUCCESS) {
+        sim_graph_own(stream->capture->graph, *out);
+        stream->unjoined = true;
+    }
+    return result;
+}
+
+/* A graph frees only what it allocated; the memory itself stays with the graph, which may run again. */
+CUresult sim_capture_free(struct sim_stream *stream, struct sim_range *range)
+{
+    struct sim_capture *capture = stream->capture;
+    if (capture->broken) {
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (range->kind != SIM_POOLED || sim_pooled_of(range)->graph != capture->graph) {
+        capture->broken = true;
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    range->freed = true;
+    stream->unjoined = true;
+    capture->graph->nodes++;
+    return CUDA_SUCCESS;
+}
+
 /* ---- begin and end ---- */
 
 CUresult sim_capture_begin(struct sim_stream *stream, CUstreamCaptureMode mode)

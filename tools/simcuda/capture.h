@@ -10,6 +10,7 @@
 #define SIM_CAPTURE_H
 
 #include "event.h"
+#include "pool.h"
 #include "stream.h"
 
 #include <cuda.h>
@@ -31,6 +32,10 @@ CUresult sim_capture_or_push(struct sim_stream *stream, struct sim_op *op);
 /* cuEventRecord and cuStreamWaitEvent where a capture is involved. */
 CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event);
 CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event);
+
+/* cuMemAllocAsync and cuMemFreeAsync on a capturing stream: the memory belongs to the graph. */
+CUresult sim_capture_allocate(struct sim_stream *stream, struct sim_pool *pool, uint64_t size, struct sim_pooled **out);
+CUresult sim_capture_free(struct sim_stream *stream, struct sim_range *range);
 
 /* cuStreamBeginCapture and cuStreamEndCapture. After an end that fails there is no graph. */
 CUresult sim_capture_begin(struct sim_stream *stream, CUstreamCaptureMode mode);

@@ -81,7 +81,10 @@ bool sim_context_revive_primary(struct sim_context *context)
 
 void sim_context_destroy(struct sim_context *context)
 {
-    sim_context_wait(context);
+    /* Work on streams of other contexts may use or free this one's memory. */
+    for (int i = 0; i < sim_device_count(); i++) {
+        sim_device_wait(sim_device_at(i));
+    }
     while (context->plain != NULL) {
         sim_plain_drop(context->plain);
     }

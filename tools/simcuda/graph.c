@@ -33,6 +33,27 @@ void sim_graph_append(struct sim_graph *graph, struct sim_op *op)
     graph->nodes++;
 }
 
+void sim_graph_own(struct sim_graph *graph, struct sim_pooled *pooled)
+{
+    pooled->graph = graph;
+    pooled->next_owned = graph->memory;
+    graph->memory = pooled;
+    graph->nodes++;
+}
+
+void sim_graph_disown(struct sim_pooled *pooled)
+{
+    if (pooled->graph == NULL) {
+        return;
+    }
+    struct sim_pooled **place = &pooled->graph->memory;
+    while (*place != pooled) {
+        place = &(*place)->next_owned;
+    }
+    *place = pooled->next_owned;
+    pooled->graph = NULL;
+}
+
 void sim_graph_destroy(struct sim_graph *graph)
 {
     sim_object_remove(graph->handle);
@@ -44,6 +65,9 @@ void sim_graph_destroy(struct sim_graph *graph)
         struct sim_op *op = graph->first;
         graph->first = op->next;
         sim_op_drop(op);
+    }
+    while (graph->memory != NULL) {
+        (void)sim_pool_free(graph->memory, NULL);
     }
     free(graph);
 }

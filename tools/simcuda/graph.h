@@ -8,12 +8,14 @@
 #ifndef SIM_GRAPH_H
 #define SIM_GRAPH_H
 
+#include "pool.h"
 #include "stream.h"
 
 struct sim_graph {
     uint64_t handle;
     struct sim_context *context;
     struct sim_op *first, *last;
+    struct sim_pooled *memory; /* allocated in the capture, linked by next_owned */
     size_t nodes;
     unsigned users; /* the handle, and each executable made from it */
 };
@@ -21,6 +23,10 @@ struct sim_graph {
 /* NULL: no host memory. */
 struct sim_graph *sim_graph_create(struct sim_context *context);
 void sim_graph_append(struct sim_graph *graph, struct sim_op *op);
+
+/* Makes @pooled the graph's: it lives as long as the graph, unless the program frees it after a launch. */
+void sim_graph_own(struct sim_graph *graph, struct sim_pooled *pooled);
+void sim_graph_disown(struct sim_pooled *pooled);
 
 /* Ends the handle; the nodes go with the last user. */
 void sim_graph_destroy(struct sim_graph *graph);

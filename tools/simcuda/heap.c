@@ -59,15 +59,14 @@ static void join(struct sim_heap *heap, struct sim_block *block)
     recycle(heap, gone);
 }
 
-bool sim_heap_add(struct sim_heap *heap, uint64_t address, uint64_t size)
+struct sim_block *sim_heap_add(struct sim_heap *heap, uint64_t address, uint64_t size)
 {
     struct sim_block *block = new_block(heap);
-    if (block == NULL) {
-        return false;
+    if (block != NULL) {
+        *block = (struct sim_block){.address = address, .size = size};
+        set_free(heap, block);
     }
-    *block = (struct sim_block){.address = address, .size = size};
-    set_free(heap, block);
-    return true;
+    return block;
 }
 
 static uint64_t head_waste(const struct sim_block *block, uint64_t alignment)
@@ -142,14 +141,6 @@ void sim_heap_drop(struct sim_heap *heap, struct sim_block *segment)
 {
     set_taken(heap, segment);
     recycle(heap, segment);
-}
-
-const struct sim_block *sim_heap_largest(const struct sim_heap *heap)
-{
-    const struct sim_node *node = sim_tree_floor(&heap->free, UINT64_MAX, UINT64_MAX);
-    return node == NULL
-               ? NULL
-               : (const struct sim_block *)(const void *)((const char *)node - offsetof(struct sim_block, by_size));
 }
 
 void sim_heap_finish(struct sim_heap *heap)

@@ -28,8 +28,8 @@ struct sim_heap {
     struct sim_block *spare; /* records to use again, linked by @after */
 };
 
-/* Adds a free segment; false: no host memory. */
-bool sim_heap_add(struct sim_heap *heap, uint64_t address, uint64_t size);
+/* Adds a free segment, as one block; NULL: no host memory. */
+struct sim_block *sim_heap_add(struct sim_heap *heap, uint64_t address, uint64_t size);
 
 /*
  * Takes @size bytes at a multiple of @alignment (a power of two) out of the smallest free block that holds them.
@@ -43,9 +43,6 @@ struct sim_block *sim_heap_give(struct sim_heap *heap, struct sim_block *block);
 /* True: @block is free and is its whole segment, which sim_heap_drop() may remove. */
 bool sim_heap_is_segment(const struct sim_block *block);
 void sim_heap_drop(struct sim_heap *heap, struct sim_block *segment);
-
-/* The largest free block; NULL if there is none. */
-const struct sim_block *sim_heap_largest(const struct sim_heap *heap);
 
 /* Frees the spare records. */
 void sim_heap_finish(struct sim_heap *heap);

@@ -3,6 +3,8 @@
  */
 #include "plain.h"
 
+#include "memory.h"
+
 #include <stdlib.h>
 
 #define SMALL_LIMIT (1ull << 20)
@@ -18,39 +20,18 @@ struct page {
 static struct sim_heap small[SIM_MAX_DEVICES];
 static struct sim_tree pages;
 
-static bool open_memory(struct sim_device *device, uint64_t size, struct sim_span *span, uint64_t *offset)
-{
-    if (!sim_device_take(device, size, true, offset)) {
-        return false;
-    }
-    if (sim_address_reserve(size, SIM_PAGE, 0, span)) {
-        if (sim_address_map(span->address, size, device->file, *offset, SIM_ACCESS_WRITE)) {
-            return true;
-        }
-        sim_address_free(span);
-    }
-    sim_device_give(device, size, true, *offset);
-    return false;
-}
-
-static void close_memory(struct sim_device *device, const struct sim_span *span, uint64_t offset)
-{
-    sim_address_free(span);
-    sim_device_give(device, span->size, true, offset);
-}
-
 static bool add_page(struct sim_device *device)
 {
     struct page *page = malloc(sizeof *page);
     if (page == NULL) {
         return false;
     }
-    if (!open_memory(device, SIM_PAGE, &page->span, &page->offset)) {
+    if (!sim_memory_open(device, SIM_PAGE, &page->span, &page->offset)) {
         free(page);
         return false;
     }
-    if (!sim_heap_add(&small[device->ordinal], page->span.address, SIM_PAGE)) {
-        close_memory(device, &page->span, page->offset);
+    if (sim_heap_add(&small[device->ordinal], page->span.address, SIM_PAGE) == NULL) {
+        sim_memory_close(device, &page->span, page->offset);
         free(page);
         return false;
     }
@@ -65,7 +46,7 @@ static void drop_page(struct sim_device *device, struct sim_block *segment)
     struct page *page = SIM_OWNER(sim_tree_floor(&pages, segment->address, 0), struct page, node);
     sim_heap_drop(&small[device->ordinal], segment);
     sim_tree_remove(&pages, &page->node);
-    close_memory(device, &page->span, page->offset);
+    sim_memory_close(device, &page->span, page->offset);
     free(page);
 }
 
@@ -89,7 +70,7 @@ CUresult sim_plain_allocate(struct sim_context *context, uint64_t size, struct s
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     bool done = size < SMALL_LIMIT ? take_small(device, size, plain)
-                                   : open_memory(device, pages_size, &plain->span, &plain->offset);
+                                   : sim_memory_open(device, pages_size, &plain->span, &plain->offset);
     if (!done) {
         free(plain);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -108,6 +89,24 @@ CUresult sim_plain_allocate(struct sim_context *context, uint64_t size, struct s
     return CUDA_SUCCESS;
 }
 
+static void run_free(struct sim_op *op)
+{
+    sim_plain_drop(op->object);
+}
+
+CUresult sim_plain_free_behind(struct sim_plain *plain, struct sim_stream *stream)
+{
+    struct sim_op *op = sim_op_new();
+    if (op == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    plain->range.freed = true;
+    op->run = run_free;
+    op->object = plain;
+    sim_stream_push(stream, op);
+    return CUDA_SUCCESS;
+}
+
 void sim_plain_drop(struct sim_plain *plain)
 {
     struct sim_device *device = plain->range.device;
@@ -121,7 +120,7 @@ void sim_plain_drop(struct sim_plain *plain)
         plain->context->plain = plain->next;
     }
     if (plain->block == NULL) {
-        close_memory(device, &plain->span, plain->offset);
+        sim_memory_close(device, &plain->span, plain->offset);
     } else {
         struct sim_block *rest = sim_heap_give(&small[device->ordinal], plain->block);
         if (sim_heap_is_segment(rest)) {

@@ -23,6 +23,9 @@ struct sim_plain {
 
 CUresult sim_plain_allocate(struct sim_context *context, uint64_t size, struct sim_plain **out);
 
+/* Gives the memory back behind the work of @stream (cuMemFreeAsync). */
+CUresult sim_plain_free_behind(struct sim_plain *plain, struct sim_stream *stream);
+
 /* Gives the memory back. */
 void sim_plain_drop(struct sim_plain *plain);
 

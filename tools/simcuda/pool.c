@@ -1,11 +1,352 @@
+/*
+ * pool.c - segments, blocks and reuse of stream-ordered pools.
+ */
 #include "pool.h"
-void sim_pool_trim_idle(struct sim_device *device)
+
+#include "clock.h"
+#include "context.h"
+#include "graph.h"
+#include "memory.h"
+#include "objects.h"
+
+#include <stdlib.h>
+
+#define ALIGNMENT 512ull
+
+/* Invariant: @whole is its one free block exactly while it has no taken block. */
+struct segment {
+    struct sim_node node; /* key: the address */
+    struct sim_pool *pool;
+    struct sim_span span;
+    uint64_t offset;
+    struct sim_block *whole;
+};
+
+static struct sim_tree segments;        /* of all pools */
+static struct sim_pool *pools;          /* all */
+static struct sim_pooled *freed_pooled; /* whose free is queued */
+
+static struct segment *segment_of(uint64_t address)
 {
-    (void)device;
+    struct sim_node *node = sim_tree_floor(&segments, address, 0);
+    struct segment *segment = node == NULL ? NULL : SIM_OWNER(node, struct segment, node);
+    return segment != NULL && address - segment->node.key < segment->span.size ? segment : NULL;
 }
-CUresult sim_pool_free(struct sim_range *range, struct sim_stream *stream)
+
+uint64_t sim_pool_step(uint64_t address, uint64_t size)
 {
-    (void)range;
-    (void)stream;
-    return CUDA_ERROR_INVALID_VALUE;
+    const struct segment *segment = segment_of(address);
+    if (segment == NULL || size > segment->span.size - (address - segment->node.key)) {
+        return 0;
+    }
+    return address - (address - segment->node.key) % SIM_POOL_STEP;
+}
+
+/* ---- segments ---- */
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool add_segment(struct sim_pool *pool, uint64_t size)
+{
+    uint64_t rounded = (size + SIM_POOL_STEP - 1) / SIM_POOL_STEP * SIM_POOL_STEP;
+    if (rounded < size || (pool->most != 0 && pool->reserved + rounded > pool->most)) {
+        return false;
+    }
+    struct segment *segment = malloc(sizeof *segment);
+    if (segment == NULL) {
+        return false;
+    }
+    if (!sim_memory_open(pool->device, rounded, &segment->span, &segment->offset)) {
+        free(segment);
+        return false;
+    }
+    segment->whole = sim_heap_add(&pool->heap, segment->span.address, rounded);
+    if (segment->whole == NULL) {
+        sim_memory_close(pool->device, &segment->span, segment->offset);
+        free(segment);
+        return false;
+    }
+    segment->pool = pool;
+    segment->node.key = segment->span.address;
+    segment->node.tie = 0;
+    sim_tree_insert(&segments, &segment->node);
+    pool->idle_segments++;
+    pool->reserved += rounded;
+    pool->reserved_high = most(pool->reserved_high, pool->reserved);
+    for (uint64_t step = 0; step < rounded; step += SIM_POOL_STEP) {
+        sim_clock_charge(SIM_COST_STEP_GROW, SIM_POOL_STEP);
+    }
+    return true;
+}
+
+static void drop_segment(struct segment *segment)
+{
+    struct sim_pool *pool = segment->pool;
+    for (uint64_t step = 0; step < segment->span.size; step += SIM_POOL_STEP) {
+        sim_clock_charge(SIM_COST_STEP_TRIM, SIM_POOL_STEP);
+    }
+    sim_heap_drop(&pool->heap, segment->whole);
+    sim_tree_remove(&segments, &segment->node);
+    pool->idle_segments--;
+    pool->reserved -= segment->span.size;
+    sim_memory_close(pool->device, &segment->span, segment->offset);
+    free(segment);
+}
+
+void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
+{
+    uint64_t place = UINT64_MAX;
+    while (pool->idle_segments > 0 && pool->reserved > keep) {
+        struct sim_node *node = sim_tree_floor(&segments, place, 0);
+        if (node == NULL) {
+            return;
+        }
+        struct segment *segment = SIM_OWNER(node, struct segment, node);
+        place = node->key - 1;
+        if (segment->pool == pool && segment->whole != NULL) {
+            drop_segment(segment);
+        }
+    }
+}
+
+static void trim_device(const struct sim_device *device, bool to_threshold)
+{
+    for (struct sim_pool *pool = pools; pool != NULL; pool = pool->next) {
+        if (pool->device == device) {
+            sim_pool_trim(pool, to_threshold ? pool->threshold : 0);
+        }
+    }
+}
+
+void sim_pool_settle(struct sim_device *device)
+{
+    trim_device(device, true);
+}
+
+/* ---- blocks ---- */
+
+static struct sim_block *take(struct sim_pool *pool, uint64_t size)
+{
+    struct sim_block *block = sim_heap_take(&pool->heap, size, ALIGNMENT);
+    if (block != NULL) {
+        struct segment *segment = segment_of(block->address);
+        pool->idle_segments -= segment->whole != NULL;
+        segment->whole = NULL;
+        pool->blocks++;
+    }
+    return block;
+}
+
+static void forget(struct sim_pool *pool)
+{
+    struct sim_pool **place = &pools;
+    while (*place != pool) {
+        place = &(*place)->next;
+    }
+    *place = pool->next;
+    sim_heap_finish(&pool->heap);
+    free(pool);
+}
+
+static void give(struct sim_pool *pool, struct sim_block *block)
+{
+    struct sim_block *rest = sim_heap_give(&pool->heap, block);
+    if (sim_heap_is_segment(rest)) {
+        segment_of(rest->address)->whole = rest;
+        pool->idle_segments++;
+    }
+    if (--pool->blocks == 0 && pool->destroyed) {
+        sim_pool_trim(pool, 0);
+        forget(pool);
+    }
+}
+
+/* ---- frees on their way ---- */
+
+static void link_freed(struct sim_pooled *pooled)
+{
+    pooled->next_freed = freed_pooled;
+    pooled->previous_freed = NULL;
+    if (freed_pooled != NULL) {
+        freed_pooled->previous_freed = pooled;
+    }
+    freed_pooled = pooled;
+}
+
+static void unlink_freed(struct sim_pooled *pooled)
+{
+    if (pooled->next_freed != NULL) {
+        pooled->next_freed->previous_freed = pooled->previous_freed;
+    }
+    if (pooled->previous_freed != NULL) {
+        pooled->previous_freed->next_freed = pooled->next_freed;
+    } else {
+        freed_pooled = pooled->next_freed;
+    }
+}
+
+static void finish_free(struct sim_pooled *pooled)
+{
+    sim_space_remove(&pooled->range);
+    give(pooled->pool, pooled->block);
+    free(pooled);
+}
+
+static void run_free(struct sim_op *op)
+{
+    struct sim_pooled *pooled = op->object;
+    unlink_freed(pooled);
+    finish_free(pooled);
+}
+
+CUresult sim_pool_free(struct sim_pooled *pooled, struct sim_stream *stream)
+{
+    struct sim_op *op = stream == NULL ? NULL : sim_op_new();
+    if (stream != NULL && op == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sim_graph_disown(pooled);
+    pooled->pool->used -= pooled->block->size;
+    if (op == NULL) {
+        finish_free(pooled);
+        return CUDA_SUCCESS;
+    }
+    pooled->range.freed = true;
+    pooled->free_op = op;
+    link_freed(pooled);
+    op->run = run_free;
+    op->object = pooled;
+    sim_stream_push(stream, op);
+    return CUDA_SUCCESS;
+}
+
+/* ---- allocation ---- */
+
+/*
+ * A block whose free is queued and that is not more than twice as large as needed: on the same stream as it is, on
+ * another one behind a wait. Its free then does nothing any more.
+ */
+static struct sim_block *take_freed(struct sim_pool *pool, uint64_t size, struct sim_stream *stream)
+{
+    for (struct sim_pooled *pooled = freed_pooled; pooled != NULL; pooled = pooled->next_freed) {
+        struct sim_op *op = pooled->free_op;
+        bool fits = pooled->pool == pool && pooled->block->size >= size && pooled->block->size / 2 <= size;
+        bool other = op->stream != stream;
+        if (!fits || (other && !pool->reuse[2])) {
+            continue;
+        }
+        struct sim_op *wait = other ? sim_op_new() : NULL;
+        if (other && wait == NULL) {
+            return NULL;
+        }
+        struct sim_block *block = pooled->block;
+        struct sim_point freed = {.stream = op->stream, .seq = op->seq, .due = op->due};
+        op->run = NULL;
+        unlink_freed(pooled);
+        sim_space_remove(&pooled->range);
+        free(pooled);
+        if (other) {
+            wait->after = freed;
+            sim_stream_push(stream, wait);
+        }
+        return block;
+    }
+    return NULL;
+}
+
+static struct sim_block *find_block(struct sim_pool *pool, uint64_t size, struct sim_stream *stream)
+{
+    struct sim_block *block = take(pool, size);
+    if (block == NULL && stream != NULL) {
+        block = take_freed(pool, size, stream);
+    }
+    if (block == NULL && add_segment(pool, size)) {
+        block = take(pool, size);
+    }
+    if (block == NULL) {
+        /* The device is full: what is on its way back is waited for, and idle segments of all pools go. */
+        sim_device_wait(pool->device);
+        block = take(pool, size);
+    }
+    if (block == NULL) {
+        trim_device(pool->device, false);
+        block = add_segment(pool, size) ? take(pool, size) : NULL;
+    }
+    return block;
+}
+
+CUresult sim_pool_allocate(struct sim_pool *pool, uint64_t size, struct sim_stream *stream, struct sim_pooled **out)
+{
+    uint64_t rounded = (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+    struct sim_pooled *pooled = rounded < size ? NULL : calloc(1, sizeof *pooled);
+    if (pooled == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    pooled->block = find_block(pool, rounded, stream);
+    if (pooled->block == NULL) {
+        free(pooled);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    pooled->pool = pool;
+    pooled->range.kind = SIM_POOLED;
+    pooled->range.device = pool->device;
+    pooled->range.size = size;
+    sim_space_add(&pooled->range, pooled->block->address);
+    pool->used += pooled->block->size;
+    pool->used_high = most(pool->used_high, pool->used);
+    *out = pooled;
+    return CUDA_SUCCESS;
+}
+
+/* ---- pools ---- */
+
+struct sim_pool *sim_pool_create(struct sim_device *device)
+{
+    struct sim_pool *pool = calloc(1, sizeof *pool);
+    uint64_t handle = pool == NULL ? 0 : sim_object_add(SIM_POOL, pool);
+    if (handle == 0) {
+        free(pool);
+        return NULL;
+    }
+    pool->handle = handle;
+    pool->device = device;
+    pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
+    pool->access[device->ordinal] = SIM_ACCESS_WRITE;
+    pool->next = pools;
+    pools = pool;
+    return pool;
+}
+
+void sim_pool_destroy(struct sim_pool *pool)
+{
+    if (pool->device->current_pool == pool) {
+        pool->device->current_pool = pool->device->default_pool;
+    }
+    sim_object_remove(pool->handle);
+    pool->destroyed = true;
+    if (pool->blocks == 0) {
+        sim_pool_trim(pool, 0);
+        forget(pool);
+    }
+}
+
+struct sim_pool *sim_pool_get(CUmemoryPool handle)
+{
+    return sim_object_get(SIM_POOL, (uint64_t)(uintptr_t)handle);
+}
+
+bool sim_pool_start(void)
+{
+    for (int i = 0; i < sim_device_count(); i++) {
+        struct sim_device *device = sim_device_at(i);
+        device->default_pool = sim_pool_create(device);
+        device->current_pool = device->default_pool;
+        if (device->default_pool == NULL) {
+            return false;
+        }
+    }
+    return true;
 }

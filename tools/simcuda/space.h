@@ -24,7 +24,7 @@ struct sim_range {
     enum sim_range_kind kind;
     struct sim_device *device;
     uint64_t buffer_id; /* never used twice */
-    bool freed;         /* pooled: cuMemFreeAsync was called, the stream has not come to it */
+    bool freed;         /* cuMemFreeAsync was called, the stream has not come to it */
 };
 
 struct sim_chunk;

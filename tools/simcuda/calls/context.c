@@ -273,7 +273,7 @@ CUresult sim_cuCtxSynchronize_v2(CUcontext context)
         return result;
     }
     sim_context_wait(found);
-    sim_pool_trim_idle(found->device);
+    sim_pool_settle(found->device);
     return found->error;
 }
 

@@ -9,6 +9,7 @@
 #include "capture.h"
 #include "config.h"
 #include "context.h"
+#include "pool.h"
 #include "report.h"
 #include "space.h"
 

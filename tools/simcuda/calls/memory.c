@@ -1,8 +1,9 @@
 /*
- * memory.c - cuMemAlloc and its relatives, and what is free.
+ * memory.c - allocation and freeing, plain and stream-ordered, and what is free.
  */
 #include "entry.h"
 
+#include "capture.h"
 #include "clock.h"
 #include "context.h"
 #include "plain.h"
@@ -57,23 +58,83 @@ CUresult sim_cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t widt
     return result;
 }
 
+/* The allocation that starts at @address; NULL (reported): none, or already given back. */
+static struct sim_range *find_allocation(CUdeviceptr address)
+{
+    struct sim_range *range = sim_space_find(address);
+    if (range != NULL && range->node.key == address && (range->kind == SIM_PLAIN || range->kind == SIM_POOLED) &&
+        !range->freed) {
+        return range;
+    }
+    sim_report("%#llx is not the start of an allocation%s", address,
+               range == NULL || range->freed ? " (freed twice?)" : "");
+    return NULL;
+}
+
 CUresult sim_cuMemFree_v2(CUdeviceptr address)
 {
-    if (address == 0) {
-        return CUDA_SUCCESS;
-    }
-    struct sim_range *range = sim_space_find(address);
-    if (range == NULL || range->node.key != address || (range->kind != SIM_PLAIN && range->kind != SIM_POOLED)) {
-        sim_report("%#llx is not the start of an allocation%s", address, range == NULL ? " (freed twice?)" : "");
-        return CUDA_ERROR_INVALID_VALUE;
+    struct sim_range *range = address == 0 ? NULL : find_allocation(address);
+    if (range == NULL) {
+        return address == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     sim_device_wait(range->device);
     sim_clock_charge(SIM_COST_FREE, range->size);
     if (range->kind == SIM_POOLED) {
-        return sim_pool_free(range, NULL);
+        return sim_pool_free(sim_pooled_of(range), NULL);
     }
     sim_plain_drop(SIM_OWNER(range, struct sim_plain, range));
     return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemFreeAsync(CUdeviceptr address, CUstream stream)
+{
+    struct sim_stream *on;
+    CUresult result = sim_stream_find(stream, &on);
+    struct sim_range *range = result != CUDA_SUCCESS || address == 0 ? NULL : find_allocation(address);
+    if (range == NULL) {
+        return result != CUDA_SUCCESS || address == 0 ? result : CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_clock_charge(SIM_COST_POOL_FREE, range->size);
+    if (on->capture != NULL) {
+        return sim_capture_free(on, range);
+    }
+    return range->kind == SIM_POOLED ? sim_pool_free(sim_pooled_of(range), on)
+                                     : sim_plain_free_behind(SIM_OWNER(range, struct sim_plain, range), on);
+}
+
+/* ---- stream-ordered allocation ---- */
+
+static CUresult allocate_async(CUdeviceptr *address, size_t bytes, struct sim_pool *pool, struct sim_stream *stream)
+{
+    if (bytes == 0) {
+        *address = 0;
+        return CUDA_SUCCESS;
+    }
+    struct sim_pooled *pooled;
+    CUresult result = stream->capture != NULL ? sim_capture_allocate(stream, pool, bytes, &pooled)
+                                              : sim_pool_allocate(pool, bytes, stream, &pooled);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    sim_clock_charge(SIM_COST_POOL_ALLOC, bytes);
+    *address = pooled->range.node.key;
+    sim_log_output(*address);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream)
+{
+    struct sim_stream *on;
+    CUresult result = address == NULL ? CUDA_ERROR_INVALID_VALUE : sim_stream_find(stream, &on);
+    return result != CUDA_SUCCESS ? result : allocate_async(address, bytes, on->context->device->current_pool, on);
+}
+
+CUresult sim_cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    struct sim_pool *found = sim_pool_get(pool);
+    struct sim_stream *on;
+    CUresult result = address == NULL || found == NULL ? CUDA_ERROR_INVALID_VALUE : sim_stream_find(stream, &on);
+    return result != CUDA_SUCCESS ? result : allocate_async(address, bytes, found, on);
 }
 
 CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr address)

@@ -5,7 +5,7 @@
 
 #include "context.h"
 #include "device.h"
-#include "report.h"
+#include "pool.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ CUresult sim_cuInit(unsigned int flags)
     if (sim_initialised()) {
         return CUDA_SUCCESS;
     }
-    if (!sim_device_start() || !sim_context_start()) {
+    if (!sim_device_start() || !sim_context_start() || !sim_pool_start()) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_set_initialised();

@@ -64,7 +64,7 @@ CUresult sim_cuStreamSynchronize(CUstream stream)
         return result;
     }
     sim_stream_wait(found);
-    sim_pool_trim_idle(found->context->device);
+    sim_pool_settle(found->context->device);
     return found->context->error;
 }
 
@@ -259,7 +259,7 @@ CUresult sim_cuEventSynchronize(CUevent event)
         return CUDA_ERROR_CAPTURED_EVENT;
     }
     sim_point_wait(&found->point);
-    sim_pool_trim_idle(found->context->device);
+    sim_pool_settle(found->context->device);
     return found->context->error;
 }
 
