@@ -415,7 +415,10 @@ static int open_door(struct replay *replay)
         rc = open_core(replay);
     } else {
         replay->door = gm_door_driver(&replay->driver);
-        rc = replay->door != NULL ? 0 : fail(replay, -ENOTSUP, "the driver has no stream-ordered allocator");
+        if (replay->door == NULL) {
+            snprintf(replay->message, GM_REPLAY_MESSAGE, "the driver has no stream-ordered allocator");
+            rc = -ENOTSUP;
+        }
     }
     return rc;
 }

@@ -178,7 +178,7 @@ static int take_alloc(struct reader *reader, const char *rest)
     if (rc < 0) {
         return rc;
     }
-    uint32_t block;
+    uint32_t block = 0;
     rc = add_block(reader, value[0], value[1], &block);
     if (rc < 0) {
         return rc;
@@ -199,7 +199,7 @@ static int take_free(struct reader *reader, const char *rest)
     if (rc < 0) {
         return rc;
     }
-    uint32_t block;
+    uint32_t block = 0;
     if (!gm_id_map_find(&reader->ids, value[0], &block)) {
         return fail(reader, -EINVAL, "block %llu is freed but was never allocated", (unsigned long long)value[0]);
     }
@@ -253,34 +253,53 @@ static int take_line(struct reader *reader, const char *line)
     return fail(reader, -EINVAL, "unknown operation '%s'; a line starts with a, f, i or #", shown);
 }
 
-/* What zlib says when a file ends: truncated and damaged files are found here. */
+/* What zlib says where the lines end: truncated and damaged files are found here. */
 static int check_end(struct reader *reader)
 {
     int code;
     const char *words = gzerror(reader->file, &code);
-    if (code == Z_OK || code == Z_STREAM_END) {
+    switch (code) {
+    case Z_OK:
+    case Z_STREAM_END:
         return 0;
-    }
-    reader->line++; /* what is missing comes after the last line seen */
-    if (code == Z_BUF_ERROR) {
+    case Z_BUF_ERROR:
         return fail(reader, -EINVAL, "the gzip data ends too early: the file is truncated");
-    }
-    if (code == Z_ERRNO) {
+    case Z_ERRNO:
         return fail(reader, -EIO, "cannot be read: %s", strerror(errno));
+    default:
+        words = strrchr(words, ':') != NULL ? strrchr(words, ':') + 2 : words; /* zlib names the file in front */
+        return fail(reader, -EINVAL, "the gzip data is damaged: %s", words);
     }
-    const char *colon = strrchr(words, ':'); /* zlib puts its name for the file in front */
-    return fail(reader, -EINVAL, "the gzip data is damaged: %s", colon != NULL ? colon + 2 : words);
 }
 
-/* Drops the rest of a comment line that did not fit; gives false at the end of the file. */
-static bool skip_to_newline(struct reader *reader)
+static void skip_to_newline(struct reader *reader)
 {
-    for (int c; (c = gzgetc(reader->file)) != -1;) {
-        if (c == '\n') {
-            return true;
-        }
+    for (int c; (c = gzgetc(reader->file)) != -1 && c != '\n';) {
     }
-    return false;
+}
+
+/*
+ * Looks at the line that gzgets() left in @line, which was filled with ones before: sets *length to that of its text.
+ * A comment that does not fit is read to its end.
+ */
+static int measure_line(struct reader *reader, const char line[LINE_MAX_BYTES], size_t *length)
+{
+    const char *newline = memchr(line, '\n', LINE_MAX_BYTES);
+    /* The terminator is the last NUL: one of the file's own hides nothing. */
+    const char *end = newline != NULL ? newline : memrchr(line, '\0', LINE_MAX_BYTES);
+    *length = (size_t)(end - line);
+    if (newline == NULL && *length == LINE_MAX_BYTES - 1) {
+        if (line[0] != '#') {
+            return fail(reader, -EINVAL, "the line is longer than %d bytes", LINE_MAX_BYTES - 2);
+        }
+        skip_to_newline(reader);
+        return 0;
+    }
+    if (memchr(line, '\0', *length) != NULL) {
+        return fail(reader, -EINVAL, "the line contains a NUL byte");
+    }
+    /* A last line without newline may be one that is cut off. */
+    return newline == NULL ? check_end(reader) : 0;
 }
 
 static int take_lines(struct reader *reader)
@@ -288,30 +307,23 @@ static int take_lines(struct reader *reader)
     char line[LINE_MAX_BYTES];
     memset(line, 1, sizeof line);
     while (gzgets(reader->file, line, sizeof line) != NULL) {
+        size_t length;
         reader->line++;
-        /* The terminator is the last NUL, the buffer having been filled with ones: a NUL of the file hides nothing. */
-        char *newline = memchr(line, '\n', sizeof line);
-        char *end = newline != NULL ? newline : memrchr(line, '\0', sizeof line);
-        size_t length = (size_t)(end - line);
-        if (newline == NULL && length == sizeof line - 1 && line[0] == '#') {
-            if (!skip_to_newline(reader)) {
-                break;
-            }
-        } else if (newline == NULL && length == sizeof line - 1) {
-            return fail(reader, -EINVAL, "the line is longer than %d bytes", LINE_MAX_BYTES - 2);
-        } else if (memchr(line, '\0', length) != NULL) {
-            return fail(reader, -EINVAL, "the line contains a NUL byte");
+        int rc = measure_line(reader, line, &length);
+        if (rc < 0) {
+            return rc;
         }
         if (length > 0 && line[length - 1] == '\r') {
             length--;
         }
         line[length] = '\0';
-        int rc = take_line(reader, line);
+        rc = take_line(reader, line);
         if (rc < 0) {
             return rc;
         }
         memset(line, 1, sizeof line);
     }
+    reader->line++; /* what is missing comes after the last line seen */
     return check_end(reader);
 }
 
