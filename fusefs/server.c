@@ -86,6 +86,9 @@ static void close_connection(struct gm_server *server, struct connection *connec
         gm_process_release(connection->process);
         connection->process = NULL;
     }
+    /* Closing alone does not end the watch while a duplicate is open: open files keep one of the pidfd. */
+    epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
+    epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->identity.pidfd, NULL);
     close(connection->fd);
     close(connection->identity.pidfd);
     connection->fd = -1;

@@ -52,11 +52,10 @@ static uint64_t now_ns(void)
 
 static void collect_device(struct gmlake_ctl_device *out, const struct gm_agent_device *device)
 {
-    unsigned row = 0;
     out->ordinal = device->ordinal;
     memcpy(out->uuid, device->uuid, sizeof out->uuid);
     out->capacity = device->capacity;
-#define GMLAKE_STAT(name, kind, unit, help) out->stat[row++] = device->stats.name;
+#define GMLAKE_STAT(name, kind, unit, help) out->stat[GM_STAT_ROW_##name] = device->stats.name;
 #include <gmlake/stats.def>
 #undef GMLAKE_STAT
 }
@@ -73,9 +72,7 @@ static void collect(void)
         snapshot->own[i] = atomic_load_explicit(&gm_tunable_own[i], memory_order_relaxed);
         snapshot->now[i] = gm_tunable((enum gmlake_tunable)i);
     }
-#define GMLAKE_STAT(name, kind, unit, help) snapshot->stat_count++;
-#include <gmlake/stats.def>
-#undef GMLAKE_STAT
+    snapshot->stat_count = GM_STAT_ROWS;
     unsigned count = agent.ops->device_count();
     for (unsigned i = 0; i < count && snapshot->device_count < GMLAKE_CTL_DEVICES_MAX; i++) {
         struct gm_agent_device device = {.stats.size = sizeof device.stats};

@@ -17,13 +17,7 @@
 
 #define ANSWER_TIMEOUT_MS 1000
 
-static const char *const stats_rows[] = {
-#define GMLAKE_STAT(name, kind, unit, help) #name,
-#include <gmlake/stats.def>
-#undef GMLAKE_STAT
-};
-#define STAT_COUNT (sizeof stats_rows / sizeof stats_rows[0])
-_Static_assert(STAT_COUNT <= GMLAKE_CTL_STATS_MAX, "the statistics page has room");
+_Static_assert(GM_STAT_ROWS <= GMLAKE_CTL_STATS_MAX, "the statistics page has room");
 _Static_assert(GMLAKE_TUNABLE_COUNT <= GMLAKE_CTL_TUNABLES_MAX, "the tunables page has room");
 
 /* What the daemon answered: its message, then its descriptors. */
@@ -89,7 +83,7 @@ static int say_hello(int fd, const struct gmlake_ctl_tunables_page *previous)
 {
     struct gmlake_ctl_hello hello = {
         .header = {GMLAKE_CTL_MAGIC, GMLAKE_CTL_ABI, GMLAKE_CTL_HELLO, sizeof hello, 0},
-        .stat_count = STAT_COUNT,
+        .stat_count = GM_STAT_ROWS,
         .tunable_count = GMLAKE_TUNABLE_COUNT,
     };
     for (unsigned i = 0; i < GMLAKE_CTL_TUNABLES_MAX; i++) {

@@ -12,6 +12,14 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
+/* The rows of stats.def that this process knows. */
+enum {
+#define GMLAKE_STAT(name, kind, unit, help) GM_STAT_ROW_##name,
+#include <gmlake/stats.def>
+#undef GMLAKE_STAT
+    GM_STAT_ROWS
+};
+
 /* The sockets to try, in order; read from the environment once. */
 struct gm_addresses {
     unsigned count;

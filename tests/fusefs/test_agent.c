@@ -18,6 +18,15 @@
 #include <sys/un.h>
 #include <time.h>
 
+#ifdef __SANITIZE_THREAD__
+/* The child of a process with threads starts one: an agent is allowed to. */
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+#endif
+
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static _Atomic uint64_t reserved;
 static _Atomic unsigned calls;

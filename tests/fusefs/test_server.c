@@ -274,6 +274,7 @@ static void descriptors_that_a_peer_sends_are_dropped(void **state)
     struct gmlake_ctl_hello message = hello();
     assert_int_equal(send(fd, &message, sizeof message, 0), sizeof message);
     assert_int_equal(next_message(fd, 2000, NULL), GMLAKE_CTL_WELCOME);
+    nanosleep(&(struct timespec){0, 100000000}, NULL); /* the server closes what it has sent */
     unsigned before = open_descriptors();
     union {
         struct cmsghdr align;
