@@ -27,7 +27,7 @@ static bool reserve_made_up(uint64_t size, uint64_t alignment, struct sim_span *
     if (!made_up_ready) {
         made_up_ready = sim_heap_add(&made_up, MADE_UP_BASE, MADE_UP_SIZE) != NULL;
     }
-    struct sim_block *block = sim_heap_take(&made_up, size, alignment);
+    struct sim_block *block = sim_heap_take(&made_up, size, alignment, NULL, true);
     if (block == NULL) {
         return false;
     }
@@ -89,7 +89,7 @@ bool sim_address_reserve(uint64_t size, uint64_t alignment, uint64_t wanted, str
 void sim_address_free(const struct sim_span *span)
 {
     if (span->block != NULL) {
-        sim_heap_give(&made_up, span->block);
+        sim_heap_give(&made_up, span->block, &(struct sim_point){0});
     } else {
         munmap(pointer(span->address), span->size);
     }

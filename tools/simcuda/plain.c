@@ -54,9 +54,9 @@ static bool take_small(struct sim_device *device, uint64_t size, struct sim_plai
 {
     uint64_t rounded = (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     struct sim_heap *heap = &small[device->ordinal];
-    plain->block = sim_heap_take(heap, rounded, ALIGNMENT);
+    plain->block = sim_heap_take(heap, rounded, ALIGNMENT, NULL, true);
     if (plain->block == NULL && add_page(device)) {
-        plain->block = sim_heap_take(heap, rounded, ALIGNMENT);
+        plain->block = sim_heap_take(heap, rounded, ALIGNMENT, NULL, true);
     }
     return plain->block != NULL;
 }
@@ -122,8 +122,8 @@ void sim_plain_drop(struct sim_plain *plain)
     if (plain->block == NULL) {
         sim_memory_close(device, &plain->span, plain->offset);
     } else {
-        struct sim_block *rest = sim_heap_give(&small[device->ordinal], plain->block);
-        if (sim_heap_is_segment(rest)) {
+        struct sim_block *rest = sim_heap_give(&small[device->ordinal], plain->block, &(struct sim_point){0});
+        if (rest->size == SIM_PAGE) {
             drop_page(device, rest);
         }
     }

@@ -13,18 +13,17 @@
 
 #define ALIGNMENT 512ull
 
-/* Invariant: @whole is its one free block exactly while it has no taken block. */
 struct segment {
     struct sim_node node; /* key: the address */
     struct sim_pool *pool;
     struct sim_span span;
     uint64_t offset;
-    struct sim_block *whole;
+    struct sim_block *first;
+    uint64_t taken; /* blocks */
 };
 
-static struct sim_tree segments;        /* of all pools */
-static struct sim_pool *pools;          /* all */
-static struct sim_pooled *freed_pooled; /* whose free is queued */
+static struct sim_tree segments; /* of all pools */
+static struct sim_pool *pools;   /* all */
 
 static struct segment *segment_of(uint64_t address)
 {
@@ -63,13 +62,14 @@ static bool add_segment(struct sim_pool *pool, uint64_t size)
         free(segment);
         return false;
     }
-    segment->whole = sim_heap_add(&pool->heap, segment->span.address, rounded);
-    if (segment->whole == NULL) {
+    segment->first = sim_heap_add(&pool->heap, segment->span.address, rounded);
+    if (segment->first == NULL) {
         sim_memory_close(pool->device, &segment->span, segment->offset);
         free(segment);
         return false;
     }
     segment->pool = pool;
+    segment->taken = 0;
     segment->node.key = segment->span.address;
     segment->node.tie = 0;
     sim_tree_insert(&segments, &segment->node);
@@ -88,12 +88,26 @@ static void drop_segment(struct segment *segment)
     for (uint64_t step = 0; step < segment->span.size; step += SIM_POOL_STEP) {
         sim_clock_charge(SIM_COST_STEP_TRIM, SIM_POOL_STEP);
     }
-    sim_heap_drop(&pool->heap, segment->whole);
+    sim_heap_drop(&pool->heap, segment->first);
     sim_tree_remove(&segments, &segment->node);
     pool->idle_segments--;
     pool->reserved -= segment->span.size;
     sim_memory_close(pool->device, &segment->span, segment->offset);
     free(segment);
+}
+
+/* No block is taken, and no stream is still at work on one that was. */
+static bool idle(const struct segment *segment)
+{
+    if (segment->taken > 0) {
+        return false;
+    }
+    for (const struct sim_block *block = segment->first; block != NULL; block = block->after) {
+        if (!sim_point_past(&block->usable)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
@@ -106,7 +120,7 @@ void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
         }
         struct segment *segment = SIM_OWNER(node, struct segment, node);
         place = node->key - 1;
-        if (segment->pool == pool && segment->whole != NULL) {
+        if (segment->pool == pool && idle(segment)) {
             drop_segment(segment);
         }
     }
@@ -128,13 +142,13 @@ void sim_pool_settle(struct sim_device *device)
 
 /* ---- blocks ---- */
 
-static struct sim_block *take(struct sim_pool *pool, uint64_t size)
+static struct sim_block *take(struct sim_pool *pool, uint64_t size, const struct sim_stream *stream)
 {
-    struct sim_block *block = sim_heap_take(&pool->heap, size, ALIGNMENT);
+    struct sim_block *block = sim_heap_take(&pool->heap, size, ALIGNMENT, stream, stream != NULL && pool->reuse[2]);
     if (block != NULL) {
         struct segment *segment = segment_of(block->address);
-        pool->idle_segments -= segment->whole != NULL;
-        segment->whole = NULL;
+        pool->idle_segments -= segment->taken == 0;
+        segment->taken++;
         pool->blocks++;
     }
     return block;
@@ -151,131 +165,77 @@ static void forget(struct sim_pool *pool)
     free(pool);
 }
 
-static void give(struct sim_pool *pool, struct sim_block *block)
+/* A destroyed pool goes when its last block is back and the streams are done with it. */
+static void end_pool(struct sim_pool *pool)
 {
-    struct sim_block *rest = sim_heap_give(&pool->heap, block);
-    if (sim_heap_is_segment(rest)) {
-        segment_of(rest->address)->whole = rest;
-        pool->idle_segments++;
-    }
+    sim_device_wait(pool->device);
+    sim_pool_trim(pool, 0);
+    forget(pool);
+}
+
+static void give(struct sim_pool *pool, struct sim_block *block, const struct sim_point *usable)
+{
+    struct segment *segment = segment_of(block->address);
+    sim_heap_give(&pool->heap, block, usable);
+    segment->taken--;
+    pool->idle_segments += segment->taken == 0;
     if (--pool->blocks == 0 && pool->destroyed) {
-        sim_pool_trim(pool, 0);
-        forget(pool);
+        end_pool(pool);
     }
-}
-
-/* ---- frees on their way ---- */
-
-static void link_freed(struct sim_pooled *pooled)
-{
-    pooled->next_freed = freed_pooled;
-    pooled->previous_freed = NULL;
-    if (freed_pooled != NULL) {
-        freed_pooled->previous_freed = pooled;
-    }
-    freed_pooled = pooled;
-}
-
-static void unlink_freed(struct sim_pooled *pooled)
-{
-    if (pooled->next_freed != NULL) {
-        pooled->next_freed->previous_freed = pooled->previous_freed;
-    }
-    if (pooled->previous_freed != NULL) {
-        pooled->previous_freed->next_freed = pooled->next_freed;
-    } else {
-        freed_pooled = pooled->next_freed;
-    }
-}
-
-static void finish_free(struct sim_pooled *pooled)
-{
-    sim_space_remove(&pooled->range);
-    give(pooled->pool, pooled->block);
-    free(pooled);
-}
-
-static void run_free(struct sim_op *op)
-{
-    struct sim_pooled *pooled = op->object;
-    unlink_freed(pooled);
-    finish_free(pooled);
 }
 
 CUresult sim_pool_free(struct sim_pooled *pooled, struct sim_stream *stream)
 {
-    struct sim_op *op = stream == NULL ? NULL : sim_op_new();
-    if (stream != NULL && op == NULL) {
+    struct sim_point usable = {0};
+    if (stream != NULL && !sim_stream_mark(stream, &usable)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_graph_disown(pooled);
     pooled->pool->used -= pooled->block->size;
-    if (op == NULL) {
-        finish_free(pooled);
-        return CUDA_SUCCESS;
-    }
-    pooled->range.freed = true;
-    pooled->free_op = op;
-    link_freed(pooled);
-    op->run = run_free;
-    op->object = pooled;
-    sim_stream_push(stream, op);
+    sim_space_remove(&pooled->range);
+    give(pooled->pool, pooled->block, &usable);
+    free(pooled);
     return CUDA_SUCCESS;
 }
 
 /* ---- allocation ---- */
 
-/*
- * A block whose free is queued and that is not more than twice as large as needed: on the same stream as it is, on
- * another one behind a wait. Its free then does nothing any more.
- */
-static struct sim_block *take_freed(struct sim_pool *pool, uint64_t size, struct sim_stream *stream)
+static struct sim_block *find_block(struct sim_pool *pool, uint64_t size, const struct sim_stream *stream)
 {
-    for (struct sim_pooled *pooled = freed_pooled; pooled != NULL; pooled = pooled->next_freed) {
-        struct sim_op *op = pooled->free_op;
-        bool fits = pooled->pool == pool && pooled->block->size >= size && pooled->block->size / 2 <= size;
-        bool other = op->stream != stream;
-        if (!fits || (other && !pool->reuse[2])) {
-            continue;
-        }
-        struct sim_op *wait = other ? sim_op_new() : NULL;
-        if (other && wait == NULL) {
-            return NULL;
-        }
-        struct sim_block *block = pooled->block;
-        struct sim_point freed = {.stream = op->stream, .seq = op->seq, .due = op->due};
-        op->run = NULL;
-        unlink_freed(pooled);
-        sim_space_remove(&pooled->range);
-        free(pooled);
-        if (other) {
-            wait->after = freed;
-            sim_stream_push(stream, wait);
-        }
-        return block;
-    }
-    return NULL;
-}
-
-static struct sim_block *find_block(struct sim_pool *pool, uint64_t size, struct sim_stream *stream)
-{
-    struct sim_block *block = take(pool, size);
-    if (block == NULL && stream != NULL) {
-        block = take_freed(pool, size, stream);
+    struct sim_block *block = take(pool, size, stream);
+    if (block == NULL && pool->heap.unmerged) {
+        sim_heap_merge(&pool->heap);
+        block = take(pool, size, stream);
     }
     if (block == NULL && add_segment(pool, size)) {
-        block = take(pool, size);
+        block = take(pool, size, stream);
     }
     if (block == NULL) {
-        /* The device is full: what is on its way back is waited for, and idle segments of all pools go. */
+        /* The device is full: what is on its way back is waited for, then idle segments of all pools go. */
         sim_device_wait(pool->device);
-        block = take(pool, size);
+        sim_heap_merge(&pool->heap);
+        block = take(pool, size, stream);
     }
     if (block == NULL) {
         trim_device(pool->device, false);
-        block = add_segment(pool, size) ? take(pool, size) : NULL;
+        block = add_segment(pool, size) ? take(pool, size, stream) : NULL;
     }
     return block;
+}
+
+/* Puts a wait into @stream for work of another stream on the block it was given. */
+static bool wait_for_block(struct sim_stream *stream, const struct sim_block *block)
+{
+    if (stream == NULL || block->usable.stream == stream || sim_point_past(&block->usable)) {
+        return true;
+    }
+    struct sim_op *op = sim_op_new();
+    if (op == NULL) {
+        return false;
+    }
+    op->after = block->usable;
+    sim_stream_push(stream, op);
+    return true;
 }
 
 CUresult sim_pool_allocate(struct sim_pool *pool, uint64_t size, struct sim_stream *stream, struct sim_pooled **out)
@@ -287,6 +247,11 @@ CUresult sim_pool_allocate(struct sim_pool *pool, uint64_t size, struct sim_stre
     }
     pooled->block = find_block(pool, rounded, stream);
     if (pooled->block == NULL) {
+        free(pooled);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (!wait_for_block(stream, pooled->block)) {
+        give(pool, pooled->block, &pooled->block->usable);
         free(pooled);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -328,8 +293,7 @@ void sim_pool_destroy(struct sim_pool *pool)
     sim_object_remove(pool->handle);
     pool->destroyed = true;
     if (pool->blocks == 0) {
-        sim_pool_trim(pool, 0);
-        forget(pool);
+        end_pool(pool);
     }
 }
 

@@ -17,7 +17,8 @@
 
 struct sim_graph;
 
-/* Invariant: used <= reserved; highs are never below their figures; idle_segments counts segments without a block. */
+/* Invariant: used <= reserved; highs are never below their figures; idle_segments counts those without a taken block.
+ */
 struct sim_pool {
     struct sim_pool *next; /* of the device */
     uint64_t handle;
@@ -35,14 +36,11 @@ struct sim_pool {
     bool destroyed; /* goes with its last block */
 };
 
-/* Invariant: in the space while owned by the program or its free is queued; @free_op is set exactly in the latter case.
- */
+/* Invariant: in the space, and its block taken, until it is freed. */
 struct sim_pooled {
     struct sim_range range;
     struct sim_pool *pool;
     struct sim_block *block;
-    struct sim_pooled *next_freed, *previous_freed; /* among those whose free is queued */
-    struct sim_op *free_op;
     struct sim_graph *graph; /* the graph that owns it; NULL: none */
     struct sim_pooled *next_owned;
 };
@@ -67,7 +65,7 @@ void sim_pool_trim(struct sim_pool *pool, uint64_t keep);
 /* After a wait: trims the device's pools to their thresholds. */
 void sim_pool_settle(struct sim_device *device);
 
-/* The 32 MB step of a pool that holds all of [address, address + size); 0: not in one pool's segment. */
+/* The 32 MB step at @address, if all of [address, address + size) is in one segment of a pool; else 0. */
 uint64_t sim_pool_step(uint64_t address, uint64_t size);
 
 static inline struct sim_pooled *sim_pooled_of(struct sim_range *range)

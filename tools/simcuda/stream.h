@@ -12,6 +12,8 @@
 #ifndef SIM_STREAM_H
 #define SIM_STREAM_H
 
+#include "point.h"
+
 #include <cuda.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,13 +66,6 @@ struct sim_copy {
     void *staged;   /* the source's bytes, taken when it was queued; freed after the run */
 };
 
-/* A moment in a stream: what is queued before it is done. */
-struct sim_point {
-    struct sim_stream *stream; /* NULL: always past */
-    uint64_t seq;
-    uint64_t due;
-};
-
 struct sim_op {
     struct sim_op *next;
     struct sim_op *next_memory; /* list of queued work that touches memory */
@@ -108,10 +103,7 @@ void sim_stream_push(struct sim_stream *stream, struct sim_op *op);
 /* Queues a marker, the moment an event recorded now stands for. false: no host memory. */
 bool sim_stream_mark(struct sim_stream *stream, struct sim_point *out);
 
-bool sim_point_past(const struct sim_point *point);
-
 /* Waits: runs what is needed and moves the clock. */
-void sim_point_wait(const struct sim_point *point);
 void sim_stream_wait(struct sim_stream *stream);
 void sim_context_wait(struct sim_context *context);
 void sim_device_wait(const struct sim_device *device);
