@@ -3,6 +3,7 @@
  */
 #include "allocator.h"
 #include "errors.h"
+#include "stream.h"
 #include "tunables.h"
 
 #include <errno.h>
@@ -120,6 +121,17 @@ EXPORTED int gmlake_free_sync(struct gmlake *allocator, gmlake_ptr address)
         return free_to_driver(allocator, address);
     }
     return gm_pool_free_sync(&allocator->pool, address);
+}
+
+EXPORTED int gmlake_forget_stream(struct gmlake *allocator, gmlake_stream stream)
+{
+    if (!is_usable(allocator)) {
+        return -ECHILD;
+    }
+    gm_lock_take(&allocator->pool.lock);
+    gm_stream_retire(&allocator->pool, stream);
+    gm_lock_drop(&allocator->pool.lock);
+    return 0;
 }
 
 EXPORTED int gmlake_find(struct gmlake *allocator, gmlake_ptr address, struct gmlake_block *out)

@@ -26,7 +26,8 @@ static bool context_is_capturing(const struct gm_pool *pool)
         return true;
     }
     for (uint32_t i = 0; i < pool->stream_count; i++) {
-        if (pool->vmm.cu->stream_is_capturing(pool->streams[i].handle, &status) == CUDA_SUCCESS &&
+        if (!gm_stream_is_retired(&pool->streams[i]) &&
+            pool->vmm.cu->stream_is_capturing(pool->streams[i].handle, &status) == CUDA_SUCCESS &&
             status != CU_STREAM_CAPTURE_STATUS_NONE) {
             return true;
         }

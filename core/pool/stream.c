@@ -13,6 +13,9 @@
 #define RECORD_EVERY 64u
 #define POLL_EVERY 16u
 
+/* In place of the handle of a stream that is no more; no stream has it. */
+#define RETIRED ((CUstream)(uintptr_t)-1)
+
 #define STREAMS_BYTES (GM_STREAMS_MAX * sizeof(struct gm_stream))
 
 int gm_stream_init(struct gm_pool *pool)
@@ -102,7 +105,7 @@ static bool is_capturing(const struct gm_pool *pool, CUstream handle)
 static void record(struct gm_pool *pool, struct gm_stream *stream)
 {
     const struct gm_cu *cu = pool->vmm.cu;
-    if (stream->count == GM_STREAM_EVENTS || is_capturing(pool, stream->handle)) {
+    if (stream->handle == RETIRED || stream->count == GM_STREAM_EVENTS || is_capturing(pool, stream->handle)) {
         return;
     }
     uint32_t place = (stream->head + stream->count) % GM_STREAM_EVENTS;
@@ -143,17 +146,37 @@ void gm_stream_note_free(struct gm_pool *pool, uint32_t index)
     }
 }
 
+static void mark(struct gm_pool *pool, struct gm_stream *stream)
+{
+    if (stream->last_free > stream->last_record) {
+        if (stream->count == GM_STREAM_EVENTS) {
+            poll(pool, stream);
+        }
+        record(pool, stream);
+    }
+}
+
 void gm_stream_mark(struct gm_pool *pool)
 {
     for (uint32_t i = 0; i < pool->stream_count; i++) {
+        mark(pool, &pool->streams[i]);
+    }
+}
+
+void gm_stream_retire(struct gm_pool *pool, CUstream handle)
+{
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
         struct gm_stream *stream = &pool->streams[i];
-        if (stream->last_free > stream->last_record) {
-            if (stream->count == GM_STREAM_EVENTS) {
-                poll(pool, stream);
-            }
-            record(pool, stream);
+        if (stream->handle == handle) {
+            mark(pool, stream);
+            stream->handle = RETIRED;
         }
     }
+}
+
+bool gm_stream_is_retired(const struct gm_stream *stream)
+{
+    return stream->handle == RETIRED;
 }
 
 /* Whether @stream's frees up to @sequence are done, or up to @waited waited for. */

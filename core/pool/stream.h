@@ -30,6 +30,15 @@ void gm_stream_note_free(struct gm_pool *pool, uint32_t stream);
 /* Records an event on every stream with frees that no event covers yet: what is asked about soon is known sooner. */
 void gm_stream_mark(struct gm_pool *pool);
 
+/*
+ * Makes @handle unknown, which is about to be destroyed: an event tells when its frees are done, and a later stream of
+ * the same handle is another one.
+ */
+void gm_stream_retire(struct gm_pool *pool, CUstream handle);
+
+/* Whether the driver must not be asked about @stream any more. */
+bool gm_stream_is_retired(const struct gm_stream *stream);
+
 bool gm_stream_sees_slow(struct gm_pool *pool, uint64_t stamp, uint32_t stream);
 
 /* Whether work on @stream may use memory stamped @stamp. */

@@ -231,7 +231,7 @@ static bool free_in_order(struct gmlake *owner, CUdeviceptr address, CUstream st
     struct gm_target target;
     int rc = -EXDEV;
     if (stream == CU_STREAM_PER_THREAD || !gm_target_of_stream(stream, &target)) {
-        return gmlake_free_sync(owner, address) == 0;
+        return !driver_is_gone() && gmlake_free_sync(owner, address) == 0;
     }
     if (target.allocator == owner) {
         rc = gmlake_free(owner, address, stream);
@@ -251,7 +251,7 @@ static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)
         return DRIVERS;
     }
     gm_capture_enter(&capture);
-    if (!driver_is_gone() && !gm_capture_holds(&capture, stream) && free_in_order(owner, address, stream)) {
+    if (!gm_capture_holds(&capture, stream) && free_in_order(owner, address, stream)) {
         outcome = DONE;
     }
     gm_capture_leave(&capture);

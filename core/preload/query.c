@@ -13,7 +13,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes that the core holds on the current device and can serve requests from. */
+/*
+ * Bytes that the core holds on the current device and no block of the program's uses: what is free at once, and what
+ * still waits for the work that used it, which the driver would count as free after the program's own wait.
+ */
 static size_t idle_bytes(void)
 {
     struct gm_target target;
@@ -24,7 +27,7 @@ static size_t idle_bytes(void)
     }
     if (gm_target_current_served(&target)) {
         if (gmlake_get_stats(target.allocator, &stats) == 0) {
-            idle = stats.free;
+            idle = stats.reserved - stats.allocated;
         }
         gm_target_leave(&target);
     }

@@ -4,6 +4,7 @@
 #include "target.h"
 
 #include "hooks.h"
+#include "process.h"
 #include "registry.h"
 
 #include <stdatomic.h>
@@ -80,6 +81,34 @@ void gm_target_leave(const struct gm_target *target)
     if (target->pushed) {
         gm_driver_ctx_pop_current(&popped);
     }
+}
+
+/* A later stream may get the same handle. The default streams have no end. */
+static void forget_stream(CUstream stream)
+{
+    if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD || !gm_process_is_served() ||
+        !gm_process_enter()) {
+        return;
+    }
+    for (size_t i = 0; i < DEVICES; i++) {
+        struct gmlake *allocator = atomic_load_explicit(&allocators[i], memory_order_acquire);
+        if (allocator != NULL) {
+            (void)gmlake_forget_stream(allocator, stream);
+        }
+    }
+    gm_process_leave();
+}
+
+CUresult gm_hook_stream_destroy(CUstream stream)
+{
+    forget_stream(stream);
+    return gm_driver_stream_destroy(stream);
+}
+
+CUresult gm_hook_stream_destroy_v2(CUstream stream)
+{
+    forget_stream(stream);
+    return gm_driver_stream_destroy_v2(stream);
 }
 
 bool gm_target_current_served(struct gm_target *out)

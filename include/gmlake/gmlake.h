@@ -112,6 +112,12 @@ int gmlake_free(struct gmlake *allocator, gmlake_ptr address, gmlake_stream stre
 int gmlake_free_sync(struct gmlake *allocator, gmlake_ptr address);
 
 /*
+ * To be called before @stream is destroyed, if memory was allocated or freed on it: a later stream may get the same
+ * handle, and must not be taken for it. Work that is still pending on @stream may complete later. 0, or -ECHILD.
+ */
+int gmlake_forget_stream(struct gmlake *allocator, gmlake_stream stream);
+
+/*
  * Finds the live block that contains @address. Errors: -ENOENT there is none.
  */
 int gmlake_find(struct gmlake *allocator, gmlake_ptr address, struct gmlake_block *out);
