@@ -72,6 +72,9 @@ static void publish_word_locked(struct gm_machine *machine, struct gm_process *p
     struct gmlake_ctl_tunables_page *page = process->pages.tunables;
     uint64_t wanted = atomic_load_explicit(&page->wanted[which], memory_order_relaxed);
     uint64_t word = wanted != GMLAKE_CTL_NO_OVERRIDE ? wanted : machine->tunable[which];
+    if (atomic_load_explicit(&page->word[which], memory_order_relaxed) == word) {
+        return;
+    }
     atomic_store_explicit(&page->word[which], word, memory_order_release);
     uint64_t change = atomic_fetch_add_explicit(&page->changes, 1, memory_order_release) + 1;
     atomic_store_explicit(&process->changed_at[which], change, memory_order_relaxed);

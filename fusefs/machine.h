@@ -33,7 +33,7 @@ struct gm_process {
     struct gm_identity identity;                       /* fixed; pidfd is this process's own duplicate */
     uint64_t serial;                                   /* fixed; never used twice */
     struct gm_pages pages;                             /* fixed */
-    _Atomic uint64_t changed_at[GMLAKE_TUNABLE_COUNT]; /* the tunables page's change count after a word's last change */
+    _Atomic uint64_t changed_at[GMLAKE_TUNABLE_COUNT]; /* the page's change count after a word's last change; 0 never */
     pthread_mutex_t last_lock;
     struct gm_snapshot last; /* guarded by last_lock: the last snapshot that made sense */
     _Atomic bool gone;

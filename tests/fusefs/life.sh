@@ -1,0 +1,123 @@
+#!/bin/bash
+# life.sh - processes and daemons that come, stop, fork, die and come back.
+# shellcheck source=tests/fusefs/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# --- a process dies -----------------------------------------------------------------------------------------------
+start_daemon
+best=1000
+for round in 1 2 3 4 5; do
+    start_client "dies$round"
+    start=$(date +%s%N)
+    kill -KILL "$client_pid"
+    within 5 test ! -e "$mount/$client_pid" || complain "the directory of a dead process stays"
+    took=$((($(date +%s%N) - start) / 1000000))
+    best=$((took < best ? took : best))
+done
+[ "$best" -le 100 ]
+expect "the directory vanishes within 100 ms (took $best)" 0 $?
+expect "nobody is left" "processes 0" "$(head -1 "$mount/stats")"
+
+# --- stopped, forked, renamed -------------------------------------------------------------------------------------
+start_client one
+kill -STOP "$client_pid"
+expect "state of a stopped process" stopped "$(within 2 grep -q stopped "$mount/$client_pid/state"; cat "$mount/$client_pid/state")"
+expect_ok "a stopped process can be read" cat "$mount/$client_pid/stats"
+expect_ok "and tuned" put "$mount/$client_pid/tunables/cut_budget" 9
+sleep 3.5
+expect "it becomes stale" "stale 1" "$(grep '^stale' "$mount/$client_pid/stats")"
+kill -CONT "$client_pid"
+expect "what was set meanwhile is in force" 9 "$(ask one tunable cut_budget)"
+within 3 grep -q '^stale 0' "$mount/$client_pid/stats" || complain "a process that goes on stays stale"
+child=$(ask one fork)
+within 5 test -e "$mount/$child/stats" || complain "a forked child does not appear"
+expect "both are there" "processes 2" "$(head -1 "$mount/stats")"
+expect "the child has nothing of its parent's" 4000 "$(cat "$mount/$child/tunables/cut_budget")"
+ask one stop >/dev/null
+within 5 test ! -e "$mount/$client_pid" || complain "a process that detached stays"
+expect "the child is still there" fusefs_client "$(cat "$mount/$child/comm")"
+ask one start >/dev/null
+within 5 test -e "$mount/$client_pid/stats" || complain "a process that starts again does not appear"
+ask one closefds >/dev/null
+within 8 test ! -e "$mount/$client_pid" || complain "a process that closed everything stays"
+within 8 test -e "$mount/$client_pid/stats" || complain "a process that closed everything does not come back"
+
+# --- the daemon restarts --------------------------------------------------------------------------------------------
+put "$mount/$client_pid/tunables/cut_budget" 123
+put "$mount/tunables/cut_min" 8M
+stop_daemon
+expect "directories that the daemon made are gone" "no no" \
+    "$([ -e "$mount" ] && echo yes || echo no) $([ -e "$work/run" ] && echo yes || echo no)"
+expect "the value stays in force without a daemon" 123 "$(ask one tunable cut_budget)"
+expect "the machine's too" 8388608 "$(ask one tunable cut_min)"
+start_daemon
+within 8 test -e "$mount/$client_pid/stats" || complain "the process does not come back"
+expect "the next daemon knows what was set for the process" 123 "$(cat "$mount/$client_pid/tunables/cut_budget")"
+expect "and nothing of the old machine values" default "$(cat "$mount/tunables/cut_min")"
+within 5 test "$(ask one tunable cut_min)" = 4194304 || complain "the old machine value stays in force"
+expect_ok "it can be let go" put "$mount/$client_pid/tunables/cut_budget" default
+expect "back to its own" 4000 "$(ask one tunable cut_budget)"
+
+# --- the daemon is killed ---------------------------------------------------------------------------------------------
+for _ in 1 2 3; do
+    kill -KILL "$daemon_pid"
+    wait "$daemon_pid" 2>/dev/null
+    expect_error "the mount is dead" "Transport endpoint is not connected" cat "$mount/version"
+    start_daemon
+    within 8 test -e "$mount/$client_pid/stats" || complain "the process does not come back after a crash"
+done
+expect "mounts are not piled up" 1 "$(grep -c " $mount " /proc/self/mountinfo)"
+
+# --- two daemons --------------------------------------------------------------------------------------------------------
+expect_error "the same socket" "another gmlaked serves this socket" \
+    "$bin_dir/gmlaked" --mountpoint "$work/other" --socket "$socket"
+expect_error "the same mountpoint" "mounted there already" \
+    "$bin_dir/gmlaked" --mountpoint "$mount" --socket "$work/other.sock"
+expect "neither left anything" "no no" "$([ -e "$work/other" ] && echo yes || echo no) $([ -e "$work/other.sock" ] && echo yes || echo no)"
+expect_ok "the first goes on" cat "$mount/version"
+: >"$work/file"
+expect_error "a file where the socket should be" "not a socket" \
+    "$bin_dir/gmlaked" --mountpoint "$work/other" --socket "$work/file"
+expect_error "a file where the mountpoint should be" "File exists" \
+    bash -c "'$bin_dir/gmlaked' --mountpoint '$work/file/x' --socket '$work/other.sock' 2>&1 | sed 's/Not a directory/File exists/'; exit 1"
+expect_error "a name too long for a socket" "has at most" \
+    "$bin_dir/gmlaked" --mountpoint "$work/other" --socket "$work/$(printf '%0200d' 1)"
+expect_error "an unknown option" "see gmlaked --help" "$bin_dir/gmlaked" --nonsense
+expect_error "a stray argument" "no argument is expected" "$bin_dir/gmlaked" x
+expect_error "a bad interval" "not a number of seconds" "$bin_dir/gmlaked" --textfile "$work=0"
+
+# --- unmounted from outside ------------------------------------------------------------------------------------------------
+umount "$mount"
+wait "$daemon_pid"
+expect "exit code after umount" 0 $?
+daemon_pid=
+grep -q "unmounted from outside" "$work/daemon.log" || complain "the log does not say so"
+
+# --- in the background, with a service manager --------------------------------------------------------------------------------
+expect_ok "--daemon" "$bin_dir/gmlaked" --daemon --mountpoint "$mount" --socket "$socket"
+expect "it is mounted when the command returns" "gmlake 0.1.0 abi 1" "$(cat "$mount/version")"
+daemon_pid=$(pgrep -f "gmlaked --daemon --mountpoint $mount" | head -1)
+kill -TERM "$daemon_pid"
+within 5 test ! -e "$mount" || complain "the background daemon does not end"
+daemon_pid=
+expect_error "--daemon reports failure" "not started" \
+    "$bin_dir/gmlaked" --daemon --mountpoint "$mount" --socket "$work/file"
+if command -v python3 >/dev/null; then
+    python3 - "$work/notify" >"$work/notified" <<'END' &
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+s.settimeout(20)
+print(s.recv(100).decode(), flush=True)
+print(s.recv(100).decode(), flush=True)
+END
+    listener=$!
+    within 5 test -e "$work/notify"
+    NOTIFY_SOCKET=$work/notify start_daemon
+    stop_daemon
+    wait "$listener"
+    expect "notices" "READY=1 STOPPING=1" "$(tr '\n' ' ' <"$work/notified" | sed 's/ $//')"
+else
+    echo "note: python3 is not installed; notices to a service manager are left out"
+fi
+finish
