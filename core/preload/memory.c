@@ -15,6 +15,7 @@
 #include "capture.h"
 #include "errors.h"
 #include "hooks.h"
+#include "origin.h"
 #include "plain.h"
 #include "pools.h"
 #include "process.h"
@@ -65,6 +66,14 @@ static bool allocate(const struct gm_target *target, size_t bytes, CUstream stre
     return true;
 }
 
+static void note_origin(CUdeviceptr address)
+{
+    CUcontext context;
+    if (gm_driver_ctx_get_current(&context) == CUDA_SUCCESS) {
+        gm_origin_note(address, context);
+    }
+}
+
 static bool serve_plain(CUdeviceptr *out, size_t bytes)
 {
     struct gm_capture_scope capture;
@@ -77,6 +86,9 @@ static bool serve_plain(CUdeviceptr *out, size_t bytes)
     if (!gm_capture_judges_plain(&capture) && gm_target_current(&target)) {
         served = allocate(&target, bytes, gm_plain_stream, out);
         gm_target_leave(&target);
+        if (served) {
+            note_origin(*out);
+        }
     }
     gm_capture_leave(&capture);
     gm_process_leave();
@@ -205,6 +217,13 @@ static bool driver_is_gone(void)
     return gm_driver_ctx_get_current(&context) == CUDA_ERROR_DEINITIALIZED;
 }
 
+/* Work of any stream may still use the block. */
+static bool free_unordered(struct gmlake *owner, CUdeviceptr address)
+{
+    gm_origin_drop(address);
+    return gmlake_free_sync(owner, address) == 0;
+}
+
 static enum outcome free_plain(CUdeviceptr address)
 {
     struct gm_capture_scope capture;
@@ -214,7 +233,7 @@ static enum outcome free_plain(CUdeviceptr address)
         return DRIVERS;
     }
     gm_capture_enter(&capture);
-    if (!driver_is_gone() && gmlake_free_sync(owner, address) == 0) {
+    if (!driver_is_gone() && free_unordered(owner, address)) {
         outcome = DONE;
     }
     gm_capture_leave(&capture);
@@ -231,15 +250,16 @@ static bool free_in_order(struct gmlake *owner, CUdeviceptr address, CUstream st
     struct gm_target target;
     int rc = -EXDEV;
     if (stream == CU_STREAM_PER_THREAD || !gm_target_of_stream(stream, &target)) {
-        return !driver_is_gone() && gmlake_free_sync(owner, address) == 0;
+        return !driver_is_gone() && free_unordered(owner, address);
     }
     if (target.allocator == owner) {
+        gm_origin_drop(address);
         rc = gmlake_free(owner, address, stream);
     } else if (gm_driver_stream_synchronize(stream) != CUDA_SUCCESS) {
         rc = -EINVAL;
     }
     gm_target_leave(&target);
-    return rc == 0 || (rc != -EINVAL && gmlake_free_sync(owner, address) == 0);
+    return rc == 0 || (rc != -EINVAL && free_unordered(owner, address));
 }
 
 static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)

@@ -31,13 +31,13 @@ static bool in_range(CUdevice device)
     return device >= 0 && device < DEVICES;
 }
 
-static bool is_default(CUmemoryPool pool, CUdevice device)
+static CUmemoryPool default_pool(CUdevice device)
 {
     CUmemoryPool found = atomic_load_explicit(&defaults[device], memory_order_relaxed);
     if (found == NULL && gm_driver_device_get_default_mem_pool(&found, device) == CUDA_SUCCESS) {
         atomic_store_explicit(&defaults[device], found, memory_order_relaxed);
     }
-    return found != NULL && found == pool;
+    return found;
 }
 
 bool gm_pools_serve(CUmemoryPool pool, CUdevice device)
@@ -45,7 +45,7 @@ bool gm_pools_serve(CUmemoryPool pool, CUdevice device)
     if (pool == NULL || !in_range(device)) {
         return false;
     }
-    if (is_default(pool, device)) {
+    if (pool == default_pool(device)) {
         return true;
     }
     for (size_t i = 0; i < KNOWN; i++) {
@@ -60,6 +60,15 @@ bool gm_pools_serve_current(CUdevice device)
 {
     CUmemoryPool current = atomic_load_explicit(&currents[device], memory_order_relaxed);
     return current == NULL || gm_pools_serve(current, device);
+}
+
+CUmemoryPool gm_pools_current(CUdevice device)
+{
+    if (!in_range(device)) {
+        return NULL;
+    }
+    CUmemoryPool current = atomic_load_explicit(&currents[device], memory_order_relaxed);
+    return current != NULL ? current : default_pool(device);
 }
 
 bool gm_pools_have_peers(void)

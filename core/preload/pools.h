@@ -20,6 +20,9 @@ bool gm_pools_serve(CUmemoryPool pool, CUdevice device);
 /* The same for an allocation that names no pool: from the device's current one. */
 bool gm_pools_serve_current(CUdevice device);
 
+/* The device's current pool; NULL: unknown. */
+CUmemoryPool gm_pools_current(CUdevice device);
+
 /* Whether some GPU has been given access to another one's allocations. */
 bool gm_pools_have_peers(void);
 

@@ -1,17 +1,23 @@
 /*
- * query.c - what a program hears about memory: how much there is, and where a block begins and ends.
+ * query.c - what a program hears about memory: how much there is, and what a block is.
  *
- * Of memory that is not ours the driver's answer is passed on as it is.
+ * A block of ours passes for what the program asked for: memory of cuMemAlloc(), or of a stream-ordered pool. Where
+ * the driver would speak of the chunks and address ranges below, the answer is about the block. Of memory that is not
+ * ours the driver's answer is passed on as it is.
  *
  * CONCURRENCY  no state here.
  */
 #include "hooks.h"
+#include "origin.h"
+#include "pools.h"
 #include "process.h"
 #include "registry.h"
 #include "target.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* --- how much there is -------------------------------------------------------------------------------------------- */
 
 /*
  * Bytes that the core holds on the current device and no block of the program's uses: what is free at once, and what
@@ -49,29 +55,121 @@ CUresult gm_hook_mem_get_info(size_t *free_bytes, size_t *total_bytes)
     return rc;
 }
 
-/* Finds the live block around @address; false: it is not in one of ours. */
-static bool find(CUdeviceptr address, struct gmlake_block *out)
+/* --- what a block is ---------------------------------------------------------------------------------------------- */
+
+enum kind {
+    FOREIGN, /* not in a range of ours */
+    NOTHING, /* in a range of ours, but in no block that the program has */
+    PLAIN,   /* from cuMemAlloc() */
+    ORDERED, /* from a stream-ordered call */
+};
+
+struct subject {
+    enum kind kind;
+    struct gmlake_block block; /* PLAIN, ORDERED */
+    CUcontext context;         /* PLAIN */
+};
+
+/* An address that no driver knows. What lies in our ranges but in no block is as unknown to the program. */
+#define UNKNOWN ((CUdeviceptr)0)
+
+static struct subject identify(CUdeviceptr address)
 {
+    struct subject subject = {.kind = FOREIGN, .context = NULL};
     struct gmlake *owner = gm_process_is_served() ? gm_registry_owner(address) : NULL;
     if (owner == NULL || !gm_process_enter()) {
-        return false;
+        return subject;
     }
-    bool found = gmlake_find(owner, address, out) == 0;
+    if (gmlake_find(owner, address, &subject.block) != 0) {
+        subject.kind = NOTHING;
+    } else {
+        subject.kind = gm_origin_is_plain(subject.block.address, &subject.context) ? PLAIN : ORDERED;
+    }
     gm_process_leave();
-    return found;
+    return subject;
 }
 
 CUresult gm_hook_mem_get_address_range(CUdeviceptr *base, size_t *size, CUdeviceptr address)
 {
-    struct gmlake_block block;
-    if (!find(address, &block)) {
-        return gm_driver_mem_get_address_range(base, size, address);
+    struct subject subject = identify(address);
+    if (subject.kind == FOREIGN || subject.kind == NOTHING) {
+        return gm_driver_mem_get_address_range(base, size, subject.kind == NOTHING ? UNKNOWN : address);
     }
     if (base != NULL) {
-        *base = block.address;
+        *base = subject.block.address;
     }
     if (size != NULL) {
-        *size = block.requested;
+        *size = subject.block.requested;
     }
     return CUDA_SUCCESS;
+}
+
+/* Libraries ask this to learn whether memory is the program's own virtual memory. Ours does not pass for that. */
+CUresult gm_hook_mem_retain_allocation_handle(CUmemGenericAllocationHandle *handle, void *address)
+{
+    struct subject subject = identify((CUdeviceptr)(uintptr_t)address);
+    return subject.kind == FOREIGN ? gm_driver_mem_retain_allocation_handle(handle, address) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The pool that a stream-ordered block passes for having come from: the current one of its device. */
+static CUmemoryPool pool_of(const struct subject *subject)
+{
+    int device = -1;
+    CUresult rc = gm_driver_pointer_get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, subject->block.address);
+    return rc == CUDA_SUCCESS ? gm_pools_current(device) : NULL;
+}
+
+/* Puts right what the driver has answered about memory of ours. */
+static void correct(const struct subject *subject, CUpointer_attribute attribute, void *data)
+{
+    bool plain = subject->kind == PLAIN;
+    switch ((int)attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        *(CUcontext *)data = subject->context;
+        break;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        *(CUdeviceptr *)data = subject->block.address;
+        break;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        *(size_t *)data = subject->block.requested;
+        break;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        *(unsigned char *)data = plain;
+        break;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        *(unsigned char *)data = plain && *(unsigned char *)data != 0;
+        break;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        *(cuuint64_t *)data = CU_MEM_HANDLE_TYPE_NONE;
+        break;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        *(CUmemoryPool *)data = plain ? NULL : pool_of(subject);
+        break;
+    default:
+        break;
+    }
+}
+
+CUresult gm_hook_pointer_get_attribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
+{
+    struct subject subject = identify(address);
+    CUresult rc = gm_driver_pointer_get_attribute(data, attribute, subject.kind == NOTHING ? UNKNOWN : address);
+    if (rc == CUDA_SUCCESS && (subject.kind == PLAIN || subject.kind == ORDERED)) {
+        correct(&subject, attribute, data);
+    }
+    return rc;
+}
+
+CUresult gm_hook_pointer_get_attributes(unsigned int count, CUpointer_attribute *attributes, void **data,
+                                        CUdeviceptr address)
+{
+    struct subject subject = identify(address);
+    CUresult rc =
+        gm_driver_pointer_get_attributes(count, attributes, data, subject.kind == NOTHING ? UNKNOWN : address);
+    for (unsigned int i = 0; rc == CUDA_SUCCESS && subject.kind >= PLAIN && i < count; i++) {
+        correct(&subject, attributes[i], data[i]);
+    }
+    return rc;
 }
