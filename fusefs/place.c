@@ -165,6 +165,15 @@ static int take_lock(const char *socket_path)
     }
 }
 
+/* Removes the lock file while it is held: who waits for it looks at the name again. */
+static void drop_lock(const char *socket_path, int fd)
+{
+    char path[PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s.lock", socket_path);
+    unlink(path);
+    close(fd);
+}
+
 /* Removes a socket nobody answers at. */
 static int remove_stale(const struct sockaddr_un *address)
 {
@@ -242,7 +251,7 @@ int gm_socket_open(const char *path, struct gm_made *made, struct gm_socket *out
         }
     }
     if (rc < 0) {
-        close(lock_fd);
+        drop_lock(path, lock_fd);
         return rc;
     }
     *out = (struct gm_socket){.fd = rc, .lock_fd = lock_fd};
@@ -252,10 +261,7 @@ int gm_socket_open(const char *path, struct gm_made *made, struct gm_socket *out
 
 void gm_socket_close(struct gm_socket *socket)
 {
-    char lock[PATH_MAX + 8];
-    snprintf(lock, sizeof lock, "%s.lock", socket->path);
     unlink(socket->path);
-    unlink(lock); /* while it is held: who waits for it looks at the name again */
     close(socket->fd);
-    close(socket->lock_fd);
+    drop_lock(socket->path, socket->lock_fd);
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # access.sh - who may look and who may write, for other users than root.
-# shellcheck source=tests/fusefs/lib.sh
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [ "$(id -u)" = 0 ] || skip "needs root, to be other users"

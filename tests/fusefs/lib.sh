@@ -13,6 +13,7 @@ failed=0
 checks=0
 daemon_pid=
 client_pids=()
+daemon_options=() # a test adds to them before it starts a daemon
 
 skip()
 {
@@ -81,10 +82,10 @@ is_mounted()
     grep -q " $mount fuse" /proc/self/mountinfo || grep -q " $mount .* - fuse" /proc/self/mountinfo
 }
 
-# start_daemon OPTION...: gmlaked on $mount, ready when this returns.
+# start_daemon: gmlaked on $mount, ready when this returns.
 start_daemon()
 {
-    "$bin_dir/gmlaked" --mountpoint "$mount" --socket "$socket" "$@" 2>>"$work/daemon.log" &
+    "$bin_dir/gmlaked" --mountpoint "$mount" --socket "$socket" "${daemon_options[@]}" 2>>"$work/daemon.log" &
     daemon_pid=$!
     if ! within 10 test -e "$mount/version"; then
         cat "$work/daemon.log"
@@ -119,14 +120,25 @@ start_client()
     fi
 }
 
+# say NAME COMMAND...: tells the client something; hear NAME: prints its next answer.
+say()
+{
+    local input="in_$1"
+    shift
+    echo "$*" >&"${!input}"
+}
+
+hear()
+{
+    local output="out_$1" answer
+    read -r -t 10 answer <&"${!output}" && echo "$answer"
+}
+
 # ask NAME COMMAND...: what the client answers.
 ask()
 {
-    local input="in_$1" output="out_$1" answer
-    shift
-    echo "$*" >&"${!input}"
-    read -r -t 10 answer <&"${!output}" || answer="no answer"
-    echo "$answer"
+    say "$@"
+    hear "$1" || echo "no answer"
 }
 
 # put FILE TEXT...: as `echo TEXT > FILE` does, with what a shell says about errors.

@@ -4,7 +4,7 @@
 if [ -z "${GMLAKE_TEST_NAMESPACE:-}" ] && [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
     GMLAKE_TEST_NAMESPACE=1 exec unshare --mount "$0" "$@"
 fi
-# shellcheck source=tests/fusefs/lib.sh
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [ "$(id -u)" = 0 ] || skip "needs root, to be an ordinary user"
@@ -25,7 +25,7 @@ mount=$work/runtime/gmlake/mount
 
 come_up()
 {
-    "${as_user[@]}" "$work/gmlaked" "$@" 2>>"$work/daemon.log" &
+    "${as_user[@]}" "$work/gmlaked" 2>>"$work/daemon.log" &
     daemon_pid=$!
     if ! within 10 "${as_user[@]}" test -e "$mount/version"; then
         complain "the user's daemon does not come up"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # writing.sh - every way to write a tunable gives the value or the error it should, and the process has it at once.
-# shellcheck source=tests/fusefs/lib.sh
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 start_daemon
