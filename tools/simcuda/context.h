@@ -15,6 +15,8 @@
 
 struct sim_plain;
 
+#define SIM_LIMITS (CU_LIMIT_PERSISTING_L2_CACHE_SIZE + 1)
+
 struct sim_context {
     uint64_t handle;
     uint64_t id;
@@ -29,6 +31,7 @@ struct sim_context {
     struct sim_stream *streams; /* all of the context's, the legacy one too */
     struct sim_event *events;
     struct sim_plain *plain;
+    size_t limits[SIM_LIMITS]; /* as set; 0: the default */
     struct sim_context *next_buried;
 };
 

@@ -54,10 +54,14 @@ void sim_graph_disown(struct sim_pooled *pooled)
     pooled->graph = NULL;
 }
 
-void sim_graph_destroy(struct sim_graph *graph)
+void sim_graph_instance(const struct sim_op *node, struct sim_op *op)
 {
-    sim_object_remove(graph->handle);
-    graph->handle = 0;
+    *op = *node;
+    op->next = NULL;
+}
+
+void sim_graph_drop_user(struct sim_graph *graph)
+{
     if (--graph->users > 0) {
         return;
     }
@@ -70,4 +74,11 @@ void sim_graph_destroy(struct sim_graph *graph)
         (void)sim_pool_free(graph->memory, NULL);
     }
     free(graph);
+}
+
+void sim_graph_destroy(struct sim_graph *graph)
+{
+    sim_object_remove(graph->handle);
+    graph->handle = 0;
+    sim_graph_drop_user(graph);
 }

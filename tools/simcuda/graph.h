@@ -28,7 +28,11 @@ void sim_graph_append(struct sim_graph *graph, struct sim_op *op);
 void sim_graph_own(struct sim_graph *graph, struct sim_pooled *pooled);
 void sim_graph_disown(struct sim_pooled *pooled);
 
-/* Ends the handle; the nodes go with the last user. */
+/* Fills *op, which is blank, to do what the captured @node does. */
+void sim_graph_instance(const struct sim_op *node, struct sim_op *op);
+
+/* Ends the handle; nodes and memory go with the last user. */
 void sim_graph_destroy(struct sim_graph *graph);
+void sim_graph_drop_user(struct sim_graph *graph);
 
 #endif

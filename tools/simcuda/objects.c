@@ -21,7 +21,7 @@ struct slot {
 static struct slot *slots;
 static uint32_t slot_count;
 static uint32_t first_free;
-static uint64_t alive[SIM_GRAPH + 1];
+static uint64_t alive[SIM_KINDS];
 
 static uint32_t grow(void)
 {

@@ -41,9 +41,14 @@ static bool add_page(struct sim_device *device)
     return true;
 }
 
+static struct page *page_of(uint64_t address)
+{
+    return SIM_OWNER(sim_tree_floor(&pages, address, 0), struct page, node);
+}
+
 static void drop_page(struct sim_device *device, struct sim_block *segment)
 {
-    struct page *page = SIM_OWNER(sim_tree_floor(&pages, segment->address, 0), struct page, node);
+    struct page *page = page_of(segment->address);
     sim_heap_drop(&small[device->ordinal], segment);
     sim_tree_remove(&pages, &page->node);
     sim_memory_close(device, &page->span, page->offset);
@@ -87,6 +92,20 @@ CUresult sim_plain_allocate(struct sim_context *context, uint64_t size, struct s
     context->plain = plain;
     *out = plain;
     return CUDA_SUCCESS;
+}
+
+void sim_plain_place(const struct sim_plain *plain, uint64_t *offset, uint64_t *size, uint64_t *inside)
+{
+    if (plain->block == NULL) {
+        *offset = plain->offset;
+        *size = plain->span.size;
+        *inside = 0;
+        return;
+    }
+    const struct page *page = page_of(plain->block->address);
+    *offset = page->offset;
+    *size = SIM_PAGE;
+    *inside = plain->block->address - page->node.key;
 }
 
 static void run_free(struct sim_op *op)

@@ -26,6 +26,9 @@ CUresult sim_plain_allocate(struct sim_context *context, uint64_t size, struct s
 /* Gives the memory back behind the work of @stream (cuMemFreeAsync). */
 CUresult sim_plain_free_behind(struct sim_plain *plain, struct sim_stream *stream);
 
+/* Where in the device's file the allocation is: the pages, and how far into them it begins. */
+void sim_plain_place(const struct sim_plain *plain, uint64_t *offset, uint64_t *size, uint64_t *inside);
+
 /* Gives the memory back. */
 void sim_plain_drop(struct sim_plain *plain);
 

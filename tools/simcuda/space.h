@@ -2,9 +2,9 @@
  * space.h - what is at an address.
  *
  * STRUCTURE    every piece of address space that the driver knows is a struct sim_range: a reservation, a plain
- *              allocation (cuMemAlloc), a stream-ordered one (pool), or host memory. Ranges are disjoint and in one
- *              tree. What cuMemMap put into reservations is a second tree, of mappings.
- * CONCURRENCY  the driver's lock.
+ *              allocation (cuMemAlloc), a stream-ordered one (pool), host memory, or another process's. Ranges are
+ * disjoint and in one tree. What cuMemMap put into reservations is a second tree, of mappings. CONCURRENCY  the
+ * driver's lock.
  */
 #ifndef SIM_SPACE_H
 #define SIM_SPACE_H
@@ -15,7 +15,7 @@
 
 #include <cuda.h>
 
-enum sim_range_kind { SIM_RESERVED, SIM_PLAIN, SIM_POOLED, SIM_HOST };
+enum sim_range_kind { SIM_RESERVED, SIM_PLAIN, SIM_POOLED, SIM_HOST, SIM_IMPORTED };
 
 /* The head of the structures that the modules owning a kind keep. */
 struct sim_range {

@@ -10,11 +10,15 @@
 
 /* Invariant: its memory is held while handles + mappings > 0; @handle is valid exactly while handles > 0. */
 struct sim_chunk {
+    uint64_t id; /* never used twice */
     uint64_t handle;
     uint64_t handles; /* references: create, retain, import */
     uint64_t mappings;
     uint64_t size;
-    uint64_t offset; /* in the device's file */
+    int file;              /* the device's, or another process's */
+    uint64_t offset;       /* in the file */
+    bool foreign;          /* of another process: @file is ours to close, and it does not count here */
+    struct sim_node by_id; /* among all chunks */
     struct sim_device *device;
     bool on_host; /* created at a host location: not counted against the device */
     CUmemAllocationProp properties;
@@ -31,6 +35,13 @@ void sim_vmm_count(struct sim_vmm_totals *out);
 
 /* Takes one more reference to the chunk's handle, making a new handle if it has none. */
 CUresult sim_chunk_retain(struct sim_chunk *chunk, CUmemGenericAllocationHandle *out);
+
+/* The chunk of that id; NULL: gone. */
+struct sim_chunk *sim_chunk_by_id(uint64_t id);
+
+/* Makes a chunk of memory of another process; takes over @file. */
+CUresult sim_chunk_adopt(struct sim_device *device, int file, uint64_t offset, uint64_t size,
+                         CUmemGenericAllocationHandle *out);
 
 /* The chunk behind a handle; NULL (reported): none. */
 struct sim_chunk *sim_chunk_get(CUmemGenericAllocationHandle handle);

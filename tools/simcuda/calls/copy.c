@@ -267,3 +267,85 @@ CUresult sim_cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, 
 {
     return fill(to, value, 4, 0, count, 1, stream);
 }
+
+/* ---- rows ---- */
+
+/* One side of a two-dimensional copy: its first byte and its pitch. */
+static CUresult read_side(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t pitch,
+                          size_t width, size_t height, uint64_t *first, size_t *out_pitch)
+{
+    if (type == CU_MEMORYTYPE_ARRAY) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    size_t step = pitch != 0 ? pitch : x + width;
+    if ((height > 1 || y > 0) && step < x + width) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *first = (type == CU_MEMORYTYPE_HOST ? address_of(host) : device) + (uint64_t)y * step + x;
+    *out_pitch = step;
+    return type == CU_MEMORYTYPE_DEVICE ? check_device_address(*first, width * height) : CUDA_SUCCESS;
+}
+
+static CUresult copy_rows(const CUDA_MEMCPY2D *wanted, CUstream stream, bool asynchronous)
+{
+    if (wanted == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct sim_copy copy = {.width = wanted->WidthInBytes, .height = wanted->Height};
+    CUresult result = read_side(wanted->dstMemoryType, wanted->dstHost, wanted->dstDevice, wanted->dstXInBytes,
+                                wanted->dstY, wanted->dstPitch, copy.width, copy.height, &copy.to, &copy.to_pitch);
+    if (result == CUDA_SUCCESS) {
+        result = read_side(wanted->srcMemoryType, wanted->srcHost, wanted->srcDevice, wanted->srcXInBytes, wanted->srcY,
+                           wanted->srcPitch, copy.width, copy.height, &copy.from, &copy.from_pitch);
+    }
+    bool wait = !asynchronous && (sim_space_is_host(copy.to) || sim_space_is_host(copy.from));
+    return result != CUDA_SUCCESS ? result : queue(&copy, stream, wait);
+}
+
+CUresult sim_cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
+{
+    return copy_rows(copy, NULL, false);
+}
+
+CUresult sim_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
+{
+    return copy_rows(copy, NULL, false);
+}
+
+CUresult sim_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
+{
+    return copy_rows(copy, stream, true);
+}
+
+CUresult sim_cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height)
+{
+    return fill(to, value, 1, pitch, width, height, NULL);
+}
+
+CUresult sim_cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height)
+{
+    return fill(to, value, 2, pitch, width, height, NULL);
+}
+
+CUresult sim_cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height)
+{
+    return fill(to, value, 4, pitch, width, height, NULL);
+}
+
+CUresult sim_cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height,
+                               CUstream stream)
+{
+    return fill(to, value, 1, pitch, width, height, stream);
+}
+
+CUresult sim_cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height,
+                                CUstream stream)
+{
+    return fill(to, value, 2, pitch, width, height, stream);
+}
+
+CUresult sim_cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height,
+                                CUstream stream)
+{
+    return fill(to, value, 4, pitch, width, height, stream);
+}

@@ -126,3 +126,16 @@ CUresult sim_cuGetProcAddress_v2(const char *name, void **address, int version, 
     CUdriverProcAddressQueryResult ignored;
     return look_up(name, address, version, flags, status == NULL ? &ignored : status);
 }
+
+/*
+ * The private tables between NVIDIA's runtime and its driver. They include a test that the driver is NVIDIA's own,
+ * which this one is not and does not pretend to be (README.md, "The CUDA runtime"), so there are none.
+ */
+CUresult sim_cuGetExportTable(const void **table, const CUuuid *id)
+{
+    if (table == NULL || id == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *table = NULL;
+    return CUDA_ERROR_NOT_FOUND;
+}

@@ -12,6 +12,8 @@
 #include "pool.h"
 #include "report.h"
 
+#include <stdlib.h>
+
 static CUstream stream_handle(const struct sim_stream *stream)
 {
     return (CUstream)(uintptr_t)stream->handle;
@@ -147,6 +149,47 @@ CUresult sim_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
     return sim_capture_or_push(found, op);
 }
 
+/* What cuStreamAddCallback needs beside the operation; freed once it was called. */
+struct callback {
+    CUstreamCallback function;
+    CUstream stream;
+    void *data;
+};
+
+static void run_callback(struct sim_op *op)
+{
+    struct callback *callback = op->object;
+    sim_set_callback(true);
+    callback->function(callback->stream, op->stream->context->error, callback->data);
+    sim_set_callback(false);
+    free(callback);
+}
+
+CUresult sim_cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *data, unsigned int flags)
+{
+    struct sim_stream *found;
+    CUresult result = function == NULL || flags != 0 ? CUDA_ERROR_INVALID_VALUE : sim_stream_find(stream, &found);
+    if (result == CUDA_SUCCESS) {
+        result = sim_capture_forbids_stream(found);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct sim_op *op = sim_op_new();
+    struct callback *callback = op == NULL ? NULL : malloc(sizeof *callback);
+    if (callback == NULL) {
+        if (op != NULL) {
+            sim_op_drop(op);
+        }
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *callback = (struct callback){.function = function, .stream = stream, .data = data};
+    op->run = run_callback;
+    op->object = callback;
+    sim_stream_push(found, op);
+    return CUDA_SUCCESS;
+}
+
 /* ---- events ---- */
 
 static struct sim_event *find_event(CUevent event)
@@ -204,6 +247,12 @@ CUresult sim_cuEventRecord(CUevent event, CUstream stream)
     found->recorded = true;
     found->point = point;
     return CUDA_SUCCESS;
+}
+
+CUresult sim_cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
+{
+    return (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL) != 0 ? CUDA_ERROR_INVALID_VALUE
+                                                              : sim_cuEventRecord(event, stream);
 }
 
 CUresult sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)

@@ -13,7 +13,7 @@
 #include "report.h"
 
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 typedef unsigned long long ull;
 
@@ -24,6 +24,7 @@ struct reservation {
 };
 
 static struct sim_vmm_totals totals;
+static struct sim_tree chunks;
 
 void sim_vmm_count(struct sim_vmm_totals *out)
 {
@@ -148,8 +149,39 @@ static void drop_if_unused(struct sim_chunk *chunk)
     if (chunk->handles > 0 || chunk->mappings > 0) {
         return;
     }
-    sim_device_give(chunk->device, chunk->size, !chunk->on_host, chunk->offset);
+    if (chunk->foreign) {
+        close(chunk->file);
+    } else {
+        sim_device_give(chunk->device, chunk->size, !chunk->on_host, chunk->offset);
+    }
+    sim_tree_remove(&chunks, &chunk->by_id);
     free(chunk);
+}
+
+static struct sim_chunk *new_chunk(struct sim_device *device, uint64_t size)
+{
+    static uint64_t next_id = 1;
+    struct sim_chunk *chunk = calloc(1, sizeof *chunk);
+    if (chunk != NULL) {
+        chunk->id = next_id++;
+        chunk->device = device;
+        chunk->size = size;
+        chunk->file = device->file;
+    }
+    return chunk;
+}
+
+/* Enters a chunk whose memory is there and gives it its first handle. */
+static CUresult enter_chunk(struct sim_chunk *chunk, CUmemGenericAllocationHandle *out)
+{
+    chunk->by_id.key = chunk->id;
+    chunk->by_id.tie = 0;
+    sim_tree_insert(&chunks, &chunk->by_id);
+    CUresult result = sim_chunk_retain(chunk, out);
+    if (result != CUDA_SUCCESS) {
+        drop_if_unused(chunk);
+    }
+    return result;
 }
 
 CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *properties,
@@ -162,25 +194,42 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, cons
     if (handle == NULL || size == 0 || !whole_pages(size) || flags != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    struct sim_chunk *chunk = calloc(1, sizeof *chunk);
-    if (chunk == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    chunk->size = size;
-    chunk->properties = *properties;
-    chunk->on_host = on_host(properties->location.type);
-    chunk->device = sim_device_at(chunk->on_host ? 0 : properties->location.id);
-    if (!sim_device_take(chunk->device, size, !chunk->on_host, &chunk->offset)) {
+    bool host = on_host(properties->location.type);
+    struct sim_chunk *chunk = new_chunk(sim_device_at(host ? 0 : properties->location.id), size);
+    if (chunk == NULL || !sim_device_take(chunk->device, size, !host, &chunk->offset)) {
         free(chunk);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    result = sim_chunk_retain(chunk, handle);
-    if (result != CUDA_SUCCESS) {
-        drop_if_unused(chunk);
-        return result;
+    chunk->on_host = host;
+    chunk->properties = *properties;
+    result = enter_chunk(chunk, handle);
+    if (result == CUDA_SUCCESS) {
+        sim_clock_charge(SIM_COST_CREATE, size);
     }
-    sim_clock_charge(SIM_COST_CREATE, size);
-    return CUDA_SUCCESS;
+    return result;
+}
+
+CUresult sim_chunk_adopt(struct sim_device *device, int file, uint64_t offset, uint64_t size,
+                         CUmemGenericAllocationHandle *out)
+{
+    struct sim_chunk *chunk = new_chunk(device, size);
+    if (chunk == NULL) {
+        close(file);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    chunk->file = file;
+    chunk->offset = offset;
+    chunk->foreign = true;
+    chunk->properties = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                              .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                              .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal}};
+    return enter_chunk(chunk, out);
+}
+
+struct sim_chunk *sim_chunk_by_id(uint64_t id)
+{
+    struct sim_node *node = sim_tree_floor(&chunks, id, 0);
+    return node == NULL || node->key != id ? NULL : SIM_OWNER(node, struct sim_chunk, by_id);
 }
 
 CUresult sim_chunk_retain(struct sim_chunk *chunk, CUmemGenericAllocationHandle *out)
@@ -288,7 +337,7 @@ CUresult sim_cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGene
     if (mapping == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (!sim_address_map(address, size, chunk->device->file, chunk->offset, SIM_ACCESS_NONE)) {
+    if (!sim_address_map(address, size, chunk->file, chunk->offset, SIM_ACCESS_NONE)) {
         free(mapping);
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
