@@ -12,8 +12,7 @@
 #include <string.h>
 
 const struct gm_tunable_info gm_tunable_table[] = {
-#define GMLAKE_TUNABLE(name, type, min, max, def, unit, help)                                                          \
-    {#name, unit, help, min, max, def, GM_TUNABLE_##type},
+#define GMLAKE_TUNABLE(name, type, min, max, def, unit, help) {#name, unit, help, min, max, def, GM_TUNABLE_##type},
 #include <gmlake/tunables.def>
 #undef GMLAKE_TUNABLE
 };

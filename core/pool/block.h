@@ -62,7 +62,7 @@ struct gm_chunk {
     uint16_t pages; /* 0: this entry is unused */
     uint16_t place_count;
     uint16_t place_capacity;
-    bool blocked; /* some gap's bound was lowered because a page of this chunk was busy */
+    bool blocked; /* some range has a page of this chunk marked as not usable */
     CUmemGenericAllocationHandle handle;
     union {
         struct gm_place inline_places[3];
@@ -116,7 +116,8 @@ enum gm_class {
  * Invariant: mapped <= pages. slot_of_page[p] is the slot over page p for p < mapped. node_at[i] is the live node that
  * starts in the i-th start granule (at most one does, blocks being no smaller), or GM_NONE where none was put.
  * A gap is listed under the granule its end lies in; granule_bound and group_bound are no lower than the largest
- * bound of the gaps listed below them.
+ * bound of the gaps listed below them. Bit p of usable is set if page p is in use here or free; it may be set for a
+ * page in use elsewhere, until a search comes across it; where it is clear for a chunk's page, the chunk is blocked.
  */
 struct gm_range {
     CUdeviceptr base;
@@ -132,6 +133,7 @@ struct gm_range {
     uint32_t last;    /* last node; GM_NONE: nothing mapped */
     uint32_t *node_at;
     uint32_t *slot_of_page;
+    uint64_t *usable; /* a bit a page */
     uint32_t *granule_head;
     int32_t *granule_bound;
     int32_t *group_bound;

@@ -2,6 +2,7 @@
  * check.c - verifies the invariants that block.h states. For tests: it looks at everything, and takes its time.
  */
 #include "access.h"
+#include "bits.h"
 #include "pool.h"
 #include "range.h"
 #include "walk.h"
@@ -85,6 +86,28 @@ static int check_chunks(const struct gm_pool *pool, struct sums *sums)
     return 0;
 }
 
+/* A free page has its bit; a page without it belongs to a chunk that will tell, or to none. */
+static int check_usable(const struct gm_pool *pool, uint32_t index, const struct gm_slot *slot)
+{
+    const struct gm_range *range = gm_range(pool, index);
+    for (uint32_t i = 0; i < slot->pages; i++) {
+        bool usable = gm_bits_has(range->usable, slot->page + i);
+        if (slot->chunk == GM_NONE) {
+            if (usable) {
+                return broken("range %u: dead page %u is marked usable", index, slot->page + i);
+            }
+            continue;
+        }
+        const struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
+        bool busy = chunk->busy >> i & 1;
+        if (!usable && (!busy || !chunk->blocked)) {
+            return broken("range %u: page %u of chunk %u is marked unusable, and nothing will mark it again", index,
+                          slot->page + i, slot->chunk);
+        }
+    }
+    return 0;
+}
+
 static int check_slots(const struct gm_pool *pool, uint32_t index, struct sums *sums)
 {
     const struct gm_range *range = gm_range(pool, index);
@@ -99,6 +122,10 @@ static int check_slots(const struct gm_pool *pool, uint32_t index, struct sums *
             if (gm_range_slot(range, p) != i) {
                 return broken("range %u: page %u leads to slot %u, not %u", index, p, gm_range_slot(range, p), i);
             }
+        }
+        int rc = check_usable(pool, index, slot);
+        if (rc < 0) {
+            return rc;
         }
         page += slot->pages;
         dirty += slot->dirty;

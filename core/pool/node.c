@@ -7,6 +7,7 @@
 #include "node.h"
 
 #include "access.h"
+#include "bits.h"
 #include "chunk.h"
 #include "index.h"
 #include "range.h"
@@ -100,17 +101,19 @@ static bool take_pages(struct gm_pool *pool, const struct gm_range *range, uint3
     return alias;
 }
 
-/* The chunk has become usable where searches had found it busy: its other ranges have to look again. */
-static void tell_other_ranges(struct gm_pool *pool, struct gm_chunk *chunk, uint32_t here)
+/* @pages of the chunk are free again, which searches of its other ranges had found busy: they have to look again. */
+static void tell_other_ranges(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t pages, uint32_t here)
 {
-    chunk->blocked = false;
     const struct gm_place *places = gm_places(chunk);
+    chunk->blocked = chunk->busy != 0;
     for (uint32_t i = 0; i < chunk->place_count; i++) {
         if (places[i].range == here) {
             continue;
         }
         struct gm_range *range = gm_range(pool, places[i].range);
-        gm_range_mark_dirty(range, gm_slots(range) + gm_range_slot(range, places[i].page));
+        if (gm_bits_set(range->usable, places[i].page, pages)) {
+            gm_range_mark_dirty(range, gm_slots(range) + gm_range_slot(range, places[i].page));
+        }
     }
 }
 
@@ -134,14 +137,15 @@ static void drop_pages(struct gm_pool *pool, struct gm_range *range, const struc
         if (from >= past) {
             continue;
         }
-        chunk->busy &= ~gm_page_mask(from - slot->page, past - 1 - slot->page);
+        uint64_t freed = gm_page_mask(from - slot->page, past - 1 - slot->page);
+        chunk->busy &= ~freed;
         pool->busy_pages -= past - from;
         pool->alias_busy_pages -= slot->alias ? past - from : 0;
         if (chunk->busy == 0) {
             gm_chunk_set_free(pool, chunk);
         }
         if (chunk->blocked) {
-            tell_other_ranges(pool, chunk, here);
+            tell_other_ranges(pool, chunk, freed, here);
         }
     }
 }

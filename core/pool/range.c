@@ -4,6 +4,7 @@
 #include "range.h"
 
 #include "access.h"
+#include "bits.h"
 #include "chunk.h"
 #include "index.h"
 #include "node.h"
@@ -73,6 +74,7 @@ static void free_tables(struct gm_range *range)
     gm_index_finish(range);
     free(range->node_at);
     free(range->slot_of_page);
+    free(range->usable);
     gm_array_finish(&range->slots);
     gm_array_finish(&range->dirty);
     memset(range, 0, sizeof *range);
@@ -83,7 +85,8 @@ static int make_tables(struct gm_range *range)
     uint32_t starts = (range->pages * GM_PAGE_UNITS - 1) / (1u << range->start_shift) + 1;
     range->node_at = malloc(starts * sizeof *range->node_at);
     range->slot_of_page = malloc(range->pages * sizeof *range->slot_of_page);
-    if (range->node_at == NULL || range->slot_of_page == NULL || gm_index_init(range) < 0) {
+    range->usable = calloc(gm_bits_words(range->pages), sizeof *range->usable);
+    if (range->node_at == NULL || range->slot_of_page == NULL || range->usable == NULL || gm_index_init(range) < 0) {
         free_tables(range);
         return -ENOMEM;
     }
@@ -181,6 +184,15 @@ static int reserve_slot(struct gm_range *range)
     return rc < 0 ? rc : gm_array_reserve(&range->dirty, range->slots.count + 1, sizeof(uint32_t));
 }
 
+/* Sets the usable bits of a slot that has just been mapped: all its pages but those in use elsewhere. */
+static void mark_usable(struct gm_range *range, const struct gm_slot *slot, struct gm_chunk *chunk)
+{
+    uint64_t all = gm_page_mask(0, chunk->pages - 1u);
+    gm_bits_set(range->usable, slot->page, all & ~chunk->busy);
+    gm_bits_clear(range->usable, slot->page, chunk->busy);
+    chunk->blocked |= chunk->busy != 0;
+}
+
 static void mark_shared(struct gm_pool *pool, const struct gm_chunk *chunk)
 {
     const struct gm_place *places = gm_places(chunk);
@@ -215,6 +227,7 @@ int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
         range->slot_of_page[range->mapped + i] = range->slots.count;
     }
     range->slots.count++;
+    mark_usable(range, slot, chunk);
     if (alias) {
         pool->alias_pages += chunk->pages;
         mark_shared(pool, chunk);
@@ -273,6 +286,7 @@ void gm_range_detach(struct gm_pool *pool, uint32_t index, uint32_t page)
         pool->alias_pages -= chunk->pages;
     }
     gm_chunk_remove_place(chunk, (struct gm_place){index, slot->page});
+    gm_bits_clear(range->usable, slot->page, gm_page_mask(0, slot->pages - 1));
     slot->chunk = GM_NONE;
     slot->alias = 0;
     range->shared = true; /* dead addresses have to be stepped over like busy ones */
@@ -327,6 +341,7 @@ int gm_range_attach(struct gm_pool *pool, uint32_t index, uint32_t page, uint32_
     slot->chunk = chunk_index;
     slot->alias = chunk->place_count > 1;
     slot->last_used = pool->sequence;
+    mark_usable(range, slot, chunk);
     if (slot->alias) {
         pool->alias_pages += chunk->pages;
         mark_shared(pool, chunk);

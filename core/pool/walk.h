@@ -1,10 +1,11 @@
 /*
  * walk.h - what of a gap can really be used: steps over pages that other mappings use.
  *
- * STRUCTURE    A gap's bound says how long a usable run in it may be. A walk over the slots under the gap finds the
- *              first run that is long enough, or lowers the bound to what it found and marks the chunks in its way,
- *              so that freeing one of them brings the gap back into play (gm_walk_refresh()).
- *              pool->walk_left limits the slots one allocation looks at; when it is used up the search ends, and the
+ * STRUCTURE    A gap's bound says how long a usable run in it may be. A walk goes over the range's usable bits, 64
+ *              pages a step, and looks at chunks only under a run that is long enough; pages it finds in use elsewhere
+ *              lose their bit, and the gap its bound. Freeing such a page sets bits again and leaves the slot in the
+ *              range's dirty list, from which gm_walk_refresh() raises bounds when a search comes by.
+ *              pool->walk_left limits the chunks one allocation looks at; when it is used up the search ends, and the
  *              allocation stitches instead: bounded time, at the price of a mapping that a longer walk might have
  *              spared.
  * CONCURRENCY  the pool's lock is held.
