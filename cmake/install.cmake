@@ -1,11 +1,13 @@
-# What `cmake --install` puts where: the library with its headers, pkg-config file and CMake package. Programs, the preload
-# library and the manual install themselves where they are built.
+# What `cmake --install` puts where: the libraries, with headers, pkg-config file and CMake package. Programs and manual
+# pages install themselves where they are built.
 include(CMakePackageConfigHelpers)
 
 target_include_directories(gmlake INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 install(TARGETS gmlake EXPORT gmlake LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS gmlake_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS simcuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/simcuda NAMELINK_SKIP)
 install(DIRECTORY include/gmlake DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h PATTERN *.def)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # layout.sh - a build leaves the programs and libraries where scripts expect them, and they start.
-set -u
+set -u -o pipefail
 
 bin_dir=${GMLAKE_TEST_BIN_DIR:?run this through ctest}
 lib_dir=${GMLAKE_TEST_LIB_DIR:?run this through ctest}
@@ -24,8 +24,8 @@ for program in gmlake gmlaked; do
     if ! "$bin_dir/$program" --version | grep -q '[0-9]\.[0-9]'; then
         complain "$program --version: no version, or not exit code 0"
     fi
-    if ! "$bin_dir/$program" --help | grep -qi usage; then
-        complain "$program --help: no usage, or not exit code 0"
+    if ! "$bin_dir/$program" --help | grep -q "$program"; then
+        complain "$program --help: no help, or not exit code 0"
     fi
     "$bin_dir/$program" --no-such-option >/dev/null 2>&1
     code=$?

@@ -71,24 +71,31 @@ check_size()
 # of a set-uid program. secure_getenv belongs where settings are read.
 check_host()
 {
-    local file word='(^|[^A-Za-z0-9_.>])'
+    local file word='(^|[^A-Za-z0-9_.>])' text
     while IFS= read -r file; do
-        code "$file" | grep -E "${word}(exit|_exit|_Exit|quick_exit|abort|raise|err|errx)[[:space:]]*\(" |
-            complain_each "core never ends its host"
-        code "$file" | grep -E "${word}(printf|vprintf|puts|putchar)[[:space:]]*\(|${word}stdout([^A-Za-z0-9_]|$)|STDOUT_FILENO" |
-            complain_each "core never writes to standard output"
-        code "$file" | grep -E "${word}(getenv|setenv|putenv|unsetenv|system|popen)[[:space:]]*\(" |
-            complain_each "core reads the environment by secure_getenv only, and never changes it"
+        text=$(code "$file")
+        host_rule "$text" "${word}(exit|_exit|_Exit|quick_exit|abort|raise|err|errx)[[:space:]]*\(" \
+            "core never ends its host"
+        host_rule "$text" "${word}(printf|vprintf|puts|putchar)[[:space:]]*\(|${word}stdout([^A-Za-z0-9_]|$)|STDOUT_FILENO" \
+            "core never writes to standard output"
+        host_rule "$text" "${word}(getenv|setenv|putenv|unsetenv|system|popen)[[:space:]]*\(" \
+            "core reads the environment by secure_getenv only, and never changes it"
+        host_rule "$text" '__attribute__\(\(.*constructor|:# *include <cuda_runtime' \
+            "core does nothing when it is loaded"
         case "$file" in
         core/ctl/* | core/preload/* | core/base/log.*) ;;
         *)
-            code "$file" | grep -E "${word}secure_getenv[[:space:]]*\(" |
-                complain_each "settings are read in core/ctl, core/preload and core/base/log only"
+            host_rule "$text" "${word}secure_getenv[[:space:]]*\(" \
+                "settings are read in core/ctl, core/preload and core/base/log only"
             ;;
         esac
-        code "$file" | grep -E '__attribute__\(\(.*constructor|:# *include <cuda_runtime' |
-            complain_each "core does nothing when it is loaded"
     done < <(files 'core/*.c' 'core/*.h')
+}
+
+# host_rule TEXT PATTERN REASON: complains about the lines of TEXT that match.
+host_rule()
+{
+    complain_each "$3" < <(grep -E "$2" <<<"$1")
 }
 
 # layer_uses LAYER: the layers it names in its gm_layer(... USES ...).
@@ -181,22 +188,22 @@ check_layers()
 # Nothing that belongs to one machine or to a work in progress; text files end in a newline and hold no stray blanks.
 check_words()
 {
-    local file marker='TO''DO|FIX''ME|XX''X|HA''CK' place='/wo''rk/|/ho''me/[a-z]|/mn''t/|/Us''ers/'
+    local file texts=() sources marker='TO''DO|FIX''ME|XX''X|HA''CK' place='/wo''rk/|/ho''me/[a-z]|/mn''t/|/Us''ers/'
     while IFS= read -r file; do
         case "$file" in
         tests/data/* | tests/fuzz/corpus/* | LICENSE) continue ;;
         esac
-        grep -nHE "(^|[^A-Za-z])($marker)([^A-Za-z]|$)" "$file" | complain_each "unfinished work"
-        grep -nHE "$place" "$file" | complain_each "a path of one machine"
-        grep -nHE '[[:blank:]]+$' "$file" | complain_each "blanks at the end of the line"
-        grep -nHP '\r|\x{a0}' "$file" | complain_each "a carriage return or a no-break space"
+        texts+=("$file")
         if [ -s "$file" ] && [ -n "$(tail -c1 "$file")" ]; then
             complain "$file: no newline at the end"
         fi
-        case "$file" in
-        *.c | *.h | *.def) grep -nHP '\t' "$file" | complain_each "a tab in C" ;;
-        esac
     done < <(files '*' | grep -vE '\.(gz|png|bin)$')
+    mapfile -t sources < <(files '*.c' '*.h' '*.def')
+    complain_each "unfinished work" < <(grep -nHE "(^|[^A-Za-z])($marker)([^A-Za-z]|$)" "${texts[@]}")
+    complain_each "a path of one machine" < <(grep -nHE "$place" "${texts[@]}")
+    complain_each "blanks at the end of the line" < <(grep -nHE '[[:blank:]]+$' "${texts[@]}")
+    complain_each "a carriage return" < <(grep -nH $'\r' "${texts[@]}")
+    complain_each "a tab in C" < <(grep -nH $'\t' "${sources[@]}")
 }
 
 # Every C source and header opens with a comment that says what it is.
@@ -212,10 +219,11 @@ check_headers()
 
 check_format()
 {
-    local formatter
+    local formatter file
     formatter=$(command -v clang-format-14 || command -v clang-format) || need clang-format
-    mapfile -t sources < <(files '*.c' '*.h')
-    "$formatter" --dry-run -Werror "${sources[@]}" || failed=1
+    while IFS= read -r file; do
+        "$formatter" "$file" | cmp -s - "$file" || complain "$file: not formatted; run clang-format -i on it"
+    done < <(files '*.c' '*.h')
 }
 
 check_shell()
