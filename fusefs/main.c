@@ -1,7 +1,7 @@
 /*
  * main.c - gmlaked: shows the processes that use GMLake, and their tunables, as a file system.
  *
- * STRUCTURE    The parts are brought up in the order socket, mount, text file, server, and taken down in the opposite
+ * STRUCTURE    The parts are brought up in the order socket, text file, mount, server, and taken down in the opposite
  *              one; whatever fails on the way up ends in the same way down. The main thread then serves the file
  *              system until a signal says to end.
  * CONCURRENCY  Threads: file system (main), socket (server.c), text file (textfile.c). They share struct gm_machine.
@@ -116,12 +116,13 @@ static int bring_up(struct daemon *daemon)
     }
     daemon->socket_open = true;
     rc = gm_mountpoint_prepare(daemon->options.mountpoint, &daemon->made, mountpoint);
-    if (rc == 0) {
-        rc = gm_fs_mount(&daemon->machine, mountpoint, &daemon->fs);
-    }
     if (rc == 0 && daemon->options.textfile_directory[0] != '\0') {
+        /* Before the mount: nothing of the daemon may ever look into it, since nobody would answer. */
         rc = gm_textfile_start(&daemon->machine, daemon->options.textfile_directory, daemon->options.textfile_seconds,
                                &daemon->textfile);
+    }
+    if (rc == 0) {
+        rc = gm_fs_mount(&daemon->machine, mountpoint, &daemon->fs);
     }
     return rc < 0 ? rc : gm_server_start(&daemon->machine, daemon->socket.fd, &daemon->server);
 }

@@ -164,5 +164,12 @@ int gm_options_parse(int argc, char **argv, struct gm_options *out)
         return usage_error("no argument is expected: ", argv[optind]);
     }
     int result = fill_default(out->mountpoint, GMLAKE_CTL_MOUNT, GMLAKE_CTL_USER_MOUNT);
-    return result >= 0 ? result : fill_default(out->socket, GMLAKE_CTL_SOCKET, GMLAKE_CTL_USER_SOCKET);
+    if (result < 0) {
+        result = fill_default(out->socket, GMLAKE_CTL_SOCKET, GMLAKE_CTL_USER_SOCKET);
+    }
+    size_t length = strlen(out->mountpoint);
+    if (result < 0 && strncmp(out->socket, out->mountpoint, length) == 0 && out->socket[length] == '/') {
+        return usage_error("the socket would lie below the mountpoint, out of reach: ", out->socket);
+    }
+    return result;
 }

@@ -35,8 +35,10 @@ expect "first keys" "age_us stale generation requested" "$(awk '{ print $1 }' "$
 expect "sum over processes" "reserved 1052672" "$(grep '^reserved ' "$mount/stats")"
 expect "pools" "0:primitive 0:stitched 1:primitive 1:stitched" "$(awk '{ print $1 }' "$here/pools" | tr '\n' ' ' | sed 's/ $//')"
 expect "not stale" "stale 0" "$(grep '^stale' "$here/stats")"
-# shellcheck disable=SC2016
-expect "self is the caller" yes "$(bash -c '[ "$(readlink "$1/self")" = $! ] || [ "$(exec readlink "$1/self")" -gt 1 ] && echo yes' x "$mount")"
+# shellcheck disable=SC2016 # expanded by the inner shell
+expect "self is the caller" 1 "$(bash -c 'echo $$; exec readlink "$1/self"' x "$mount" | uniq | wc -l)"
+expect "self of an attached process, from another thread" fusefs_client "$(ask one cat "$mount/self/comm")"
+expect "self of others leads nowhere" "No such file or directory" "$(cat "$mount/self/comm" 2>&1 | sed 's/.*: //')"
 
 # --- tools --------------------------------------------------------------------------------------------------------
 same()
