@@ -219,8 +219,8 @@ live()
     fi
     start_daemon
     local trace=$root_dir/tests/data/unet.gz
-    note "replaying $(basename "$trace") at the speed it was recorded with, over and over"
-    "$bin/gmlake" run "${sim[@]}" -- "$bin/gmlake" replay --via driver --pace 1 --loop 20 "$trace" \
+    note "replaying $(basename "$trace") in slow motion: about one training step a second"
+    "$bin/gmlake" run "${sim[@]}" -- "$bin/gmlake" replay --via driver --rate 1100 "$trace" \
         >"$scratch/program.log" 2>&1 &
     program=$!
     wait_for "the program's directory" has_figures

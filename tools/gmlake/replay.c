@@ -35,7 +35,7 @@ enum row {
     ROW_DEVICE_MEMORY,
     ROW_SET,
     ROW_SCALE,
-    ROW_PACE,
+    ROW_RATE,
     ROW_VERIFY,
     ROW_LATENCY,
     ROW_ITERATIONS,
@@ -55,9 +55,7 @@ static const struct gm_option options_table[] = {
     [ROW_DEVICE_MEMORY] = {"device-memory", 0, "SIZE", "The same, as an option of its own; implies --sim."},
     [ROW_SET] = {"set", 0, "NAME=VALUE", "Set a tunable ('gmlake tunables' lists them); may be repeated."},
     [ROW_SCALE] = {"scale", 0, "F", "Multiply every size by F (0.000001 to 1000)."},
-    [ROW_PACE] = {"pace", 0, "F",
-                  "Wait between the calls as the recorded program did, F times as fast (0.01 to\n"
-                  "1000): to be looked at from outside."},
+    [ROW_RATE] = {"rate", 0, "N", "Make N calls a second, evenly, instead of as many as possible: to be watched."},
     [ROW_VERIFY] = {"verify", 0, NULL,
                     "Fill each block through its address and check it when it is freed: finds\n"
                     "blocks that share memory. Needs as much memory as the trace; see --scale."},
@@ -152,8 +150,8 @@ static int take_option(enum row row, const char *value, struct gm_replay_options
         return take_setting(options, value);
     case ROW_SCALE:
         return gm_text_parse_number(value, 1e-6, 1000, &options->scale) < 0 ? bad_value("scale", value) : 0;
-    case ROW_PACE:
-        return gm_text_parse_number(value, 0.01, 1000, &options->pace) < 0 ? bad_value("pace", value) : 0;
+    case ROW_RATE:
+        return gm_text_parse_number(value, 1, 1e9, &options->rate) < 0 ? bad_value("rate", value) : 0;
     case ROW_DEVICE:
         return take_device(options, value);
     case ROW_VERIFY:

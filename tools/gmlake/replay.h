@@ -24,7 +24,7 @@ struct gm_replay_options {
     const char *settings[GM_SETTINGS_MAX]; /* "name=value", checked */
     size_t setting_count;
     double scale;
-    double pace; /* times as fast as it was recorded; 0: without waiting */
+    double rate; /* calls a second; 0: as many as possible */
     bool verify;
     bool latency;
     size_t latency_from; /* operations before this one are not timed */

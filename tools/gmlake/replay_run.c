@@ -25,7 +25,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLICE = 1024, PACED_SLICE = 16, PROGRESS_STEPS = 200 };
+enum { SLICE = 1024, RATED_SLICE = 8, PROGRESS_STEPS = 200 };
 
 /* Invariant: address[b] is the block's address while it is live and was served, else 0; failed[b]: it was refused. */
 struct replay {
@@ -212,14 +212,13 @@ static void show_progress(struct replay *replay, size_t done)
     }
 }
 
-/* --pace: waits for the moment at which the recorded program made operation @next. */
-static void keep_pace(const struct replay *replay, size_t next)
+/* --rate: waits for the moment at which operation @next is due. */
+static void keep_rate(const struct replay *replay, size_t next)
 {
-    if (replay->options->pace == 0) {
+    if (replay->options->rate == 0) {
         return;
     }
-    const struct gm_trace_op *ops = replay->trace->ops;
-    uint64_t due = (uint64_t)((double)(ops[next].time_ns - ops[0].time_ns) / replay->options->pace);
+    uint64_t due = (uint64_t)((double)next * 1e9 / replay->options->rate);
     uint64_t gone = gm_wall_ns() - replay->started_ns;
     if (due > gone) {
         uint64_t left = due - gone;
@@ -231,9 +230,9 @@ static void keep_pace(const struct replay *replay, size_t next)
 static int replay_stretch(struct replay *replay, size_t first, size_t end)
 {
     while (first < end) {
-        size_t slice = replay->options->pace > 0 ? PACED_SLICE : SLICE;
+        size_t slice = replay->options->rate > 0 ? RATED_SLICE : SLICE;
         size_t next = first + slice < end ? first + slice : end;
-        keep_pace(replay, first);
+        keep_rate(replay, first);
         uint64_t start = gm_wall_ns();
         int rc = run_slice(replay, replay->door, first, next);
         replay->wall_ns += gm_wall_ns() - start;
