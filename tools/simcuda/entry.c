@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -47,6 +48,8 @@ void sim_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
+static void end(void);
+
 bool sim_initialised(void)
 {
     return initialised;
@@ -55,6 +58,7 @@ bool sim_initialised(void)
 void sim_set_initialised(void)
 {
     initialised = true;
+    atexit(end);
 }
 
 void sim_set_callback(bool running)
@@ -105,7 +109,9 @@ static void configure(void)
     }
 }
 
-__attribute__((destructor)) static void end(void)
+/* Runs at exit, before what the program registered earlier than cuInit: as with the real driver, that comes too late.
+ */
+static void end(void)
 {
     sim_lock();
     if (initialised && sim_config.leaks) {
