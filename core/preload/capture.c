@@ -5,48 +5,29 @@
 
 #include "hooks.h"
 
-#include <stdatomic.h>
+atomic_uint gm_capture_count;
 
-/* Captures begun and not ended, as far as is known: never fewer than are open. */
-static atomic_uint captures;
-
-static bool is_captured(CUstream stream)
+bool gm_capture_is_in_graph(CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     return gm_driver_stream_is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-void gm_capture_enter(struct gm_capture_scope *scope)
+void gm_capture_relax(struct gm_capture_scope *scope)
 {
-    scope->open = atomic_load_explicit(&captures, memory_order_relaxed) != 0;
-    scope->changed = false;
-    if (__builtin_expect(scope->open, 0)) {
-        scope->before = CU_STREAM_CAPTURE_MODE_RELAXED;
-        scope->changed = gm_driver_thread_exchange_capture_mode(&scope->before) == CUDA_SUCCESS;
-    }
+    scope->before = CU_STREAM_CAPTURE_MODE_RELAXED;
+    scope->changed = gm_driver_thread_exchange_capture_mode(&scope->before) == CUDA_SUCCESS;
 }
 
-void gm_capture_leave(struct gm_capture_scope *scope)
+void gm_capture_restore(struct gm_capture_scope *scope)
 {
-    if (__builtin_expect(scope->changed, 0)) {
-        gm_driver_thread_exchange_capture_mode(&scope->before);
-    }
-}
-
-bool gm_capture_judges_plain(const struct gm_capture_scope *scope)
-{
-    return scope->open && !(scope->changed && scope->before == CU_STREAM_CAPTURE_MODE_RELAXED);
-}
-
-bool gm_capture_holds(const struct gm_capture_scope *scope, CUstream stream)
-{
-    return scope->open && is_captured(stream);
+    gm_driver_thread_exchange_capture_mode(&scope->before);
 }
 
 static CUresult CUDAAPI synchronize_unless_capturing(void)
 {
-    return atomic_load_explicit(&captures, memory_order_relaxed) != 0 ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-                                                                      : gm_driver_ctx_synchronize();
+    return atomic_load_explicit(&gm_capture_count, memory_order_relaxed) != 0 ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                                                              : gm_driver_ctx_synchronize();
 }
 
 void gm_capture_guard(struct gm_cu *table)
@@ -57,13 +38,13 @@ void gm_capture_guard(struct gm_cu *table)
 /* Counts a capture before the driver begins it; begun() uncounts one that did not begin. */
 static void expect_capture(void)
 {
-    atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&gm_capture_count, 1, memory_order_relaxed);
 }
 
 static CUresult begun(CUresult rc)
 {
     if (rc != CUDA_SUCCESS) {
-        atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&gm_capture_count, 1, memory_order_relaxed);
     }
     return rc;
 }
@@ -71,8 +52,8 @@ static CUresult begun(CUresult rc)
 /* An end that fails may or may not have ended the capture: what the stream said before and says now decides. */
 static CUresult ended(CUstream stream, bool was_captured, CUresult rc)
 {
-    if (was_captured && !is_captured(stream)) {
-        atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
+    if (was_captured && !gm_capture_is_in_graph(stream)) {
+        atomic_fetch_sub_explicit(&gm_capture_count, 1, memory_order_relaxed);
     }
     return rc;
 }
@@ -118,13 +99,13 @@ CUresult gm_hook_stream_begin_capture_to_graph_ptsz(CUstream stream, CUgraph gra
 
 CUresult gm_hook_stream_end_capture(CUstream stream, CUgraph *graph)
 {
-    bool was_captured = is_captured(stream);
+    bool was_captured = gm_capture_is_in_graph(stream);
     return ended(stream, was_captured, gm_driver_stream_end_capture(stream, graph));
 }
 
 CUresult gm_hook_stream_end_capture_ptsz(CUstream stream, CUgraph *graph)
 {
     CUstream meant = stream == NULL ? CU_STREAM_PER_THREAD : stream;
-    bool was_captured = is_captured(meant);
+    bool was_captured = gm_capture_is_in_graph(meant);
     return ended(meant, was_captured, gm_driver_stream_end_capture_ptsz(stream, graph));
 }

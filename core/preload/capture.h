@@ -2,9 +2,9 @@
  * capture.h - stream captures that are open, and what they forbid.
  *
  * While any stream of the process is captured into a graph, the driver refuses some calls, or answers them by breaking
- * the capture. An allocation on a captured stream belongs into the graph: it is the driver's. A plain allocation is
- * allowed or not as the driver says. Our own calls run in the RELAXED mode, in which all but one are allowed; that one,
- * cuCtxSynchronize(), fails here without reaching the driver.
+ * the capture. An allocation on a captured stream belongs into the graph: it is the driver's. Any other one is allowed
+ * or not as the driver says, unless the thread is in RELAXED mode, where it always is. Our own calls run in the RELAXED
+ * mode, in which all but one are allowed; that one, cuCtxSynchronize(), fails here without reaching the driver.
  *
  * STRUCTURE    The captures are counted where they begin and end, so that a process without one, nearly always, pays
  *              one load; with one, the driver is asked about the stream at hand. A capture whose stream is destroyed
@@ -16,7 +16,11 @@
 
 #include "cu.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
+
+/* Captures begun and not ended, as far as is known: never fewer than are open. Written by capture.c alone. */
+extern atomic_uint gm_capture_count;
 
 struct gm_capture_scope {
     CUstreamCaptureMode before; /* the thread's mode, to be restored; only where changed */
@@ -24,15 +28,40 @@ struct gm_capture_scope {
     bool changed;
 };
 
-/* From here on, calls of this thread are made in RELAXED mode where a capture is open. */
-void gm_capture_enter(struct gm_capture_scope *scope);
-void gm_capture_leave(struct gm_capture_scope *scope);
+/* Sets and restores the thread's mode where a capture is open. */
+void gm_capture_relax(struct gm_capture_scope *scope);
+void gm_capture_restore(struct gm_capture_scope *scope);
 
-/* Whether the driver must judge a plain allocation made now: this thread might not be allowed one. */
-bool gm_capture_judges_plain(const struct gm_capture_scope *scope);
+/* From here on, calls of this thread are made in RELAXED mode where a capture is open. */
+static inline void gm_capture_enter(struct gm_capture_scope *scope)
+{
+    scope->changed = false;
+    scope->open = atomic_load_explicit(&gm_capture_count, memory_order_relaxed) != 0;
+    if (__builtin_expect(scope->open, 0)) {
+        gm_capture_relax(scope);
+    }
+}
+
+static inline void gm_capture_leave(struct gm_capture_scope *scope)
+{
+    if (__builtin_expect(scope->changed, 0)) {
+        gm_capture_restore(scope);
+    }
+}
 
 /* Whether work on @stream goes into a graph, or the driver will not say. */
-bool gm_capture_holds(const struct gm_capture_scope *scope, CUstream stream);
+bool gm_capture_is_in_graph(CUstream stream);
+
+static inline bool gm_capture_holds(const struct gm_capture_scope *scope, CUstream stream)
+{
+    return __builtin_expect(scope->open, 0) && gm_capture_is_in_graph(stream);
+}
+
+/* Whether the driver must judge an allocation made now: this thread might not be allowed one. */
+static inline bool gm_capture_judges(const struct gm_capture_scope *scope)
+{
+    return __builtin_expect(scope->open, 0) && !(scope->changed && scope->before == CU_STREAM_CAPTURE_MODE_RELAXED);
+}
 
 /* Makes @table refuse a context synchronisation while a capture is open. */
 void gm_capture_guard(struct gm_cu *table);

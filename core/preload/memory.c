@@ -83,7 +83,7 @@ static bool serve_plain(CUdeviceptr *out, size_t bytes)
         return false;
     }
     gm_capture_enter(&capture);
-    if (!gm_capture_judges_plain(&capture) && gm_target_current(&target)) {
+    if (!gm_capture_judges(&capture) && gm_target_current(&target)) {
         served = allocate(&target, bytes, gm_plain_stream, out);
         gm_target_leave(&target);
         if (served) {
@@ -109,7 +109,7 @@ static bool serve_on_stream(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
         return false;
     }
     gm_capture_enter(&capture);
-    if (!gm_capture_holds(&capture, stream) && gm_target_of_stream(stream, &target)) {
+    if (!gm_capture_judges(&capture) && !gm_capture_holds(&capture, stream) && gm_target_of_stream(stream, &target)) {
         served = may_use(pool, target.device) && allocate(&target, bytes, stream, out);
         gm_target_leave(&target);
     }

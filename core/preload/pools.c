@@ -5,7 +5,6 @@
 
 #include "hooks.h"
 
-#include <stdatomic.h>
 #include <stddef.h>
 
 #define KNOWN   64 /* pools beyond that are the driver's */
@@ -24,7 +23,7 @@ static _Atomic(CUmemoryPool) defaults[DEVICES];
 /* The current pools; NULL: the default one. */
 static _Atomic(CUmemoryPool) currents[DEVICES];
 
-static atomic_bool peers;
+atomic_bool gm_pools_peers;
 
 static bool in_range(CUdevice device)
 {
@@ -69,11 +68,6 @@ CUmemoryPool gm_pools_current(CUdevice device)
     }
     CUmemoryPool current = atomic_load_explicit(&currents[device], memory_order_relaxed);
     return current != NULL ? current : default_pool(device);
-}
-
-bool gm_pools_have_peers(void)
-{
-    return atomic_load_explicit(&peers, memory_order_relaxed);
 }
 
 /*
@@ -159,7 +153,7 @@ CUresult gm_hook_mem_pool_set_access(CUmemoryPool pool, const CUmemAccessDesc *a
     for (size_t i = 0; device >= 0 && i < count; i++) {
         bool itself = access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && access[i].location.id == device;
         if (!itself && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) {
-            atomic_store_explicit(&peers, true, memory_order_relaxed);
+            atomic_store_explicit(&gm_pools_peers, true, memory_order_relaxed);
         }
     }
     return rc;
@@ -188,7 +182,7 @@ CUresult gm_hook_ctx_enable_peer_access(CUcontext peer, unsigned int flags)
 {
     CUresult rc = gm_driver_ctx_enable_peer_access(peer, flags);
     if (rc == CUDA_SUCCESS) {
-        atomic_store_explicit(&peers, true, memory_order_relaxed);
+        atomic_store_explicit(&gm_pools_peers, true, memory_order_relaxed);
     }
     return rc;
 }

@@ -12,7 +12,11 @@
 #define GM_POOLS_H
 
 #include <cuda.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+
+/* Set when some GPU is given access to another one's allocations. Written by pools.c alone. */
+extern atomic_bool gm_pools_peers;
 
 /* Whether an allocation from @pool on @device's stream may be served. */
 bool gm_pools_serve(CUmemoryPool pool, CUdevice device);
@@ -23,7 +27,9 @@ bool gm_pools_serve_current(CUdevice device);
 /* The device's current pool; NULL: unknown. */
 CUmemoryPool gm_pools_current(CUdevice device);
 
-/* Whether some GPU has been given access to another one's allocations. */
-bool gm_pools_have_peers(void);
+static inline bool gm_pools_have_peers(void)
+{
+    return atomic_load_explicit(&gm_pools_peers, memory_order_relaxed);
+}
 
 #endif

@@ -16,14 +16,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-enum { UNSTARTED, STARTING, SERVED, TRANSPARENT };
+atomic_int gm_process_state = GM_PROCESS_UNSTARTED;
+__thread bool gm_process_inside;
 
-static atomic_int state = UNSTARTED;
-
-/* Set while this thread is inside gm_process_enter() .. gm_process_leave(). */
-static __thread bool inside __attribute__((tls_model("initial-exec")));
-
-/* What the core calls. Written while STARTING, fixed when SERVED. */
+/* What the core calls. Written while starting, fixed when served. */
 static struct gm_cu table;
 
 enum { UNREAD, IS_ON, IS_OFF };
@@ -43,8 +39,8 @@ bool gm_process_is_off(void)
 /* CUDA cannot be used in a child forked after it was initialised: the child hears so from the driver. */
 static void become_transparent(void)
 {
-    atomic_store_explicit(&state, TRANSPARENT, memory_order_relaxed);
-    inside = false;
+    atomic_store_explicit(&gm_process_state, GM_PROCESS_TRANSPARENT, memory_order_relaxed);
+    gm_process_inside = false;
 }
 
 static void *look_up(void *object, const char *name)
@@ -66,38 +62,16 @@ static bool prepare(void)
     return gm_target_start();
 }
 
-static bool start(void)
+bool gm_process_start(void)
 {
     CUcontext context = NULL;
-    int expected = UNSTARTED;
-    if (atomic_load_explicit(&state, memory_order_relaxed) != UNSTARTED || gm_process_is_off() ||
+    int expected = GM_PROCESS_UNSTARTED;
+    if (atomic_load_explicit(&gm_process_state, memory_order_relaxed) != GM_PROCESS_UNSTARTED || gm_process_is_off() ||
         gm_driver_ctx_get_current(&context) != CUDA_SUCCESS || context == NULL ||
-        !atomic_compare_exchange_strong(&state, &expected, STARTING)) {
+        !atomic_compare_exchange_strong(&gm_process_state, &expected, GM_PROCESS_STARTING)) {
         return false;
     }
     bool done = prepare();
-    atomic_store_explicit(&state, done ? SERVED : TRANSPARENT, memory_order_release);
+    atomic_store_explicit(&gm_process_state, done ? GM_PROCESS_SERVED : GM_PROCESS_TRANSPARENT, memory_order_release);
     return done;
-}
-
-bool gm_process_enter(void)
-{
-    if (inside) {
-        return false;
-    }
-    if (__builtin_expect(!gm_process_is_served(), 0) && !start()) {
-        return false;
-    }
-    inside = true;
-    return true;
-}
-
-void gm_process_leave(void)
-{
-    inside = false;
-}
-
-bool gm_process_is_served(void)
-{
-    return atomic_load_explicit(&state, memory_order_acquire) == SERVED;
 }

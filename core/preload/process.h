@@ -10,19 +10,45 @@
 #ifndef GM_PROCESS_H
 #define GM_PROCESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+
+enum gm_process_state { GM_PROCESS_UNSTARTED, GM_PROCESS_STARTING, GM_PROCESS_SERVED, GM_PROCESS_TRANSPARENT };
+
+/* Written by process.c alone. */
+extern atomic_int gm_process_state;
+
+/* Set while this thread is between gm_process_enter() and gm_process_leave(). */
+extern __thread bool gm_process_inside __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* The kill switch: GMLAKE_ENABLE=0 in the environment when it was first asked. Nothing is replaced then. */
 bool gm_process_is_off(void);
+
+/* Starts to serve, if a context is current and nobody else is starting. Whether the process is served now. */
+bool gm_process_start(void);
+
+/* Whether there can be memory of ours in this process. */
+static inline bool gm_process_is_served(void)
+{
+    return atomic_load_explicit(&gm_process_state, memory_order_acquire) == GM_PROCESS_SERVED;
+}
 
 /*
  * Enters the part that may call the core, starting if need be. False: leave the call to the driver; so it is, too, in
  * a call that the core's own work has led to on this thread. True: gm_process_leave() must follow.
  */
-bool gm_process_enter(void);
-void gm_process_leave(void);
+static inline bool gm_process_enter(void)
+{
+    if (gm_process_inside || (__builtin_expect(!gm_process_is_served(), 0) && !gm_process_start())) {
+        return false;
+    }
+    gm_process_inside = true;
+    return true;
+}
 
-/* Whether there can be memory of ours in this process. */
-bool gm_process_is_served(void);
+static inline void gm_process_leave(void)
+{
+    gm_process_inside = false;
+}
 
 #endif

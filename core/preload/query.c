@@ -57,6 +57,7 @@ CUresult gm_hook_mem_get_info(size_t *free_bytes, size_t *total_bytes)
 
 /* --- what a block is ---------------------------------------------------------------------------------------------- */
 
+/* What the program has comes last. */
 enum kind {
     FOREIGN, /* not in a range of ours */
     NOTHING, /* in a range of ours, but in no block that the program has */
@@ -89,19 +90,20 @@ static struct subject identify(CUdeviceptr address)
     return subject;
 }
 
+/* The driver is asked in any case, whose answer depends on the context, too. */
 CUresult gm_hook_mem_get_address_range(CUdeviceptr *base, size_t *size, CUdeviceptr address)
 {
     struct subject subject = identify(address);
-    if (subject.kind == FOREIGN || subject.kind == NOTHING) {
-        return gm_driver_mem_get_address_range(base, size, subject.kind == NOTHING ? UNKNOWN : address);
+    CUresult rc = gm_driver_mem_get_address_range(base, size, subject.kind == NOTHING ? UNKNOWN : address);
+    if (rc == CUDA_SUCCESS && subject.kind >= PLAIN) {
+        if (base != NULL) {
+            *base = subject.block.address;
+        }
+        if (size != NULL) {
+            *size = subject.block.requested;
+        }
     }
-    if (base != NULL) {
-        *base = subject.block.address;
-    }
-    if (size != NULL) {
-        *size = subject.block.requested;
-    }
-    return CUDA_SUCCESS;
+    return rc;
 }
 
 /* Libraries ask this to learn whether memory is the program's own virtual memory. Ours does not pass for that. */
@@ -156,7 +158,7 @@ CUresult gm_hook_pointer_get_attribute(void *data, CUpointer_attribute attribute
 {
     struct subject subject = identify(address);
     CUresult rc = gm_driver_pointer_get_attribute(data, attribute, subject.kind == NOTHING ? UNKNOWN : address);
-    if (rc == CUDA_SUCCESS && (subject.kind == PLAIN || subject.kind == ORDERED)) {
+    if (rc == CUDA_SUCCESS && subject.kind >= PLAIN) {
         correct(&subject, attribute, data);
     }
     return rc;
