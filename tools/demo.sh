@@ -8,18 +8,21 @@ set -u -o pipefail
 usage()
 {
     cat <<'END'
-usage: tools/demo.sh [--sim] [TRACE...]
+usage: tools/demo.sh [--sim] [--private] [TRACE...]
 
-  --sim     on the simulated driver, even where there is a GPU
-  TRACE     recorded runs to replay instead of those of the project
+  --sim      on the simulated driver, even where there is a GPU
+  --private  a mount and socket of its own, even where /gmlake is free
+  TRACE      recorded runs to replay instead of those of the project
 END
 }
 
 force_sim=
+private=
 traces=()
 while [ $# -gt 0 ]; do
     case "$1" in
     --sim) force_sim=1 ;;
+    --private) private=1 ;;
     --help | -h)
         usage
         exit 0
@@ -127,6 +130,15 @@ choose_traces()
     done
 }
 
+# quietly COMMAND...: what it says on standard error is shown only if it fails.
+quietly()
+{
+    "$@" 2>"$scratch/errors" || {
+        cat "$scratch/errors" >&2
+        die "failed: $*"
+    }
+}
+
 # The same requests twice, through the same door: the driver's own pool answers, and then GMLake in front of it.
 compare()
 {
@@ -136,9 +148,8 @@ compare()
         "trace" "requests" "asked GiB" "driver GiB" "" "GMLake GiB" "" "$plain"
     local trace without with mean=0
     for trace in "${traces[@]}"; do
-        without=$("$bin/gmlake" replay --via driver "${sim[@]}" --json "$trace") || die "the replay of $trace failed"
-        with=$("$bin/gmlake" run "${sim[@]}" -- "$bin/gmlake" replay --via driver --json "$trace") ||
-            die "the replay of $trace under gmlake run failed"
+        without=$(quietly "$bin/gmlake" replay --via driver "${sim[@]}" --json "$trace") || exit 1
+        with=$(quietly "$bin/gmlake" run "${sim[@]}" -- "$bin/gmlake" replay --via driver --json "$trace") || exit 1
         printf '%-18s %9d %10s | %10s %7.2f%% | %10s %s%7.2f%%%s\n' "$(basename "$trace" .gz)" "$(field ops "$with")" \
             "$(gib "$(field peak_requested_bytes "$with")")" \
             "$(gib "$(field peak_reserved_bytes "$without")")" "$(percent "$without")" \
@@ -159,7 +170,7 @@ start_daemon()
 {
     local options=()
     mount=/gmlake
-    if [ "$(id -u)" -ne 0 ] || mountpoint -q /gmlake || [ -e /run/gmlake/gmlaked.sock ]; then
+    if [ -n "$private" ] || [ "$(id -u)" -ne 0 ] || mountpoint -q /gmlake || [ -e /run/gmlake/gmlaked.sock ]; then
         mount=$scratch/gmlake
         export GMLAKE_SOCKET=$scratch/gmlaked.sock
         options=(--mountpoint "$mount" --socket "$GMLAKE_SOCKET")
@@ -194,20 +205,29 @@ columns()
     pr -t -2 -w 78 -l "$(($(wc -l <"$1") / 2 + 1))" "$1"
 }
 
-# watch_counters SECONDS: what changes, once a second.
+# watch_counters SECONDS: what the program does, once a second.
 watch_counters()
 {
-    local second before_stitch before_grow stitch grow
-    before_stitch=$(key stitch) before_grow=$(key grow)
-    printf '%12s %12s %14s %14s\n' "stitched" "grown" "reserved GiB" "requested GiB"
+    local second was now row='%10s %10s %12s %15s %15s\n'
+    # shellcheck disable=SC2059 # a format that is used twice
+    printf "$row" "stitched" "grown" "given back" "requested GiB" "held GiB"
+    read -r -a was < <(figures)
     for ((second = 0; second < $1; second++)); do
         sleep 1
-        stitch=$(key stitch) grow=$(key grow)
-        [ -n "$stitch" ] || die "the program ended early"
-        printf '%10d/s %10d/s %14s %14s\n' $((stitch - before_stitch)) $((grow - before_grow)) \
-            "$(gib "$(key reserved)")" "$(gib "$(key requested)")"
-        before_stitch=$stitch before_grow=$grow
+        read -r -a now < <(figures)
+        [ "${#now[@]}" -eq 5 ] || die "the program ended early"
+        # shellcheck disable=SC2059
+        printf "$row" "+$((now[0] - was[0]))" "+$((now[1] - was[1]))" "+$((now[2] - was[2]))" \
+            "$(gib "${now[3]}")" "$(gib "${now[4]}")"
+        was=("${now[@]}")
     done
+}
+
+figures()
+{
+    awk '{ value[$1] = $2 }
+         END { print value["stitch"], value["grow"], value["trim"], value["requested"], value["reserved"] }' \
+        "$mount/$program/stats"
 }
 
 live()
@@ -220,11 +240,11 @@ live()
     start_daemon
     local trace=$root_dir/tests/data/unet.gz
     note "replaying $(basename "$trace") in slow motion: about one training step a second"
-    "$bin/gmlake" run "${sim[@]}" -- "$bin/gmlake" replay --via driver --rate 1100 "$trace" \
+    "$bin/gmlake" run "${sim[@]}" -- "$bin/gmlake" replay --via driver --rate 1000 "$trace" \
         >"$scratch/program.log" 2>&1 &
     program=$!
     wait_for "the program's directory" has_figures
-    sleep 3
+    sleep 2
 
     show ls "$mount" "$mount/$program"
     printf '\n%s$ cat %s/stats%s\n' "$bold" "$mount" "$plain"
@@ -233,16 +253,17 @@ live()
     show cat "$mount/$program/tunables/stitch_min"
 
     printf '\n'
-    note "it stitches where free memory is scattered:"
-    watch_counters 4
-    show "echo max > $mount/$program/tunables/stitch_min"
-    note "from now on nothing is stitched; what does not fit takes new memory from the device:"
+    note "Each second: requests served by stitching, by new memory; chunks given back; bytes in use and held."
     watch_counters 6
+    show "echo max > $mount/$program/tunables/stitch_min"
+    note "From the next allocation on nothing is stitched: what does not fit takes new memory from the device."
+    watch_counters 9
     show "echo default > $mount/$program/tunables/stitch_min"
     show "echo 0 > $mount/$program/tunables/release_threshold"
-    note "stitching again, and free memory goes back to the device:"
+    note "It may stitch again, and what is free goes back to the device at once."
     watch_counters 5
-    show "echo 64MB > $mount/$program/tunables/stitch_min" || note "(nonsense is refused, and nothing has changed)"
+    show "echo 64MB > $mount/$program/tunables/stitch_min" 2>&1 | sed 's/^.*: line [0-9]*: //'
+    note "Nonsense is refused, and nothing has changed."
 }
 
 # --- run ---------------------------------------------------------------------------------------------------------
