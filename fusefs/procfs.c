@@ -10,19 +10,20 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reads a file of /proc/<pid> into @out as a string; its length or -ESRCH. */
+/* Reads a file of /proc/<pid> into @out as a string; its length, -ESRCH no such process, or another -errno. */
 static ssize_t read_file(pid_t pid, const char *name, char *out, size_t size)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return -ESRCH;
+        return errno == ENOENT ? -ESRCH : -errno;
     }
     ssize_t length = read(fd, out, size - 1);
+    int error = errno;
     close(fd);
     if (length < 0) {
-        return -ESRCH;
+        return -error;
     }
     out[length] = '\0';
     return length;

@@ -118,8 +118,12 @@ int gm_show_machine_tunable(const struct gm_view *view, struct gm_text *out)
 int gm_show_comm(const struct gm_view *view, struct gm_text *out)
 {
     char comm[GM_COMM_SIZE];
-    if (gm_proc_comm(view->process->identity.pid, comm) < 0 || still_alive(view->process) < 0) {
-        return -ESRCH;
+    int rc = gm_proc_comm(view->process->identity.pid, comm);
+    if (rc == 0) {
+        rc = still_alive(view->process);
+    }
+    if (rc < 0) {
+        return rc;
     }
     gm_text_add(out, "%s\n", comm);
     return 0;
@@ -148,11 +152,14 @@ int gm_show_state(const struct gm_view *view, struct gm_text *out)
     struct gm_proc_stat stat;
     struct gm_reading reading;
     int rc = read_process(view, &reading);
+    if (rc == 0) {
+        rc = gm_proc_stat(view->process->identity.pid, &stat);
+    }
+    if (rc == 0) {
+        rc = still_alive(view->process);
+    }
     if (rc < 0) {
         return rc;
-    }
-    if (gm_proc_stat(view->process->identity.pid, &stat) < 0 || still_alive(view->process) < 0) {
-        return -ESRCH;
     }
     const char *state = reading.stale ? "unresponsive" : "running";
     if (stat.state == 'T' || stat.state == 't') {

@@ -59,6 +59,7 @@ struct gm_server {
     struct watch listen_watch;
     struct connection *connections;
     int64_t listen_again_ms; /* accepting pauses until then; 0: it does not */
+    bool complained;         /* the log has it that accepting fails */
 };
 
 static int64_t now_ms(void)
@@ -249,9 +250,10 @@ static int identify(int fd, struct gm_identity *out)
     }
     struct gm_proc_stat stat;
     struct pollfd dead = {pidfd, POLLIN, 0};
-    if (gm_proc_stat(peer.pid, &stat) < 0 || poll(&dead, 1, 0) != 0) {
+    int rc = gm_proc_stat(peer.pid, &stat);
+    if (rc < 0 || poll(&dead, 1, 0) != 0) {
         close(pidfd);
-        return -ESRCH;
+        return rc < 0 ? rc : -ESRCH;
     }
     *out = (struct gm_identity){
         .pid = peer.pid, .uid = peer.uid, .gid = peer.gid, .start_time = stat.start_time, .pidfd = pidfd};
@@ -300,8 +302,12 @@ static int add_connection(struct gm_server *server, int fd)
     return 0;
 }
 
-static void pause_listening(struct gm_server *server)
+static void pause_listening(struct gm_server *server, int error)
 {
+    if (!server->complained) {
+        gm_log("cannot accept a process: %s; raise the limit of open files", strerror(error));
+        server->complained = true;
+    }
     epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->listen_fd, NULL);
     server->listen_again_ms = now_ms() + ACCEPT_PAUSE_MS;
 }
@@ -311,11 +317,11 @@ static void accept_connection(struct gm_server *server)
     int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            gm_log("cannot accept a process: %s; raise the limit of open files", strerror(errno));
-            pause_listening(server);
+            pause_listening(server, errno);
         }
         return;
     }
+    server->complained = false;
     int rc = add_connection(server, fd);
     if (rc < 0) {
         refuse(fd, -rc);

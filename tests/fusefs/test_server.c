@@ -89,12 +89,13 @@ static int next_message(int fd, int timeout_ms, int *error)
         return 0;
     }
     struct cmsghdr *rights = CMSG_FIRSTHDR(&head);
-    if (rights != NULL) {
+    if (rights != NULL) { /* two, or fewer where this process has no room */
         int fds[2];
-        assert_int_equal(rights->cmsg_len, CMSG_LEN(sizeof fds));
-        memcpy(fds, CMSG_DATA(rights), sizeof fds);
-        close(fds[0]);
-        close(fds[1]);
+        size_t count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof fds[0];
+        memcpy(fds, CMSG_DATA(rights), count * sizeof fds[0]);
+        while (count > 0) {
+            close(fds[--count]);
+        }
     }
     assert_int_equal(message.header.magic, GMLAKE_CTL_MAGIC);
     assert_int_equal(message.header.length, length);
@@ -297,6 +298,41 @@ static void descriptors_that_a_peer_sends_are_dropped(void **state)
     close(fd);
 }
 
+/* One descriptor after the other is missing: the peer is refused or waits, and is served once there are enough. */
+static void a_lack_of_descriptors_is_survived_at_every_step(void **state)
+{
+    struct fixture *fixture = *state;
+    struct gmlake_ctl_hello message = hello();
+    struct rlimit before;
+    getrlimit(RLIMIT_NOFILE, &before);
+    bool refused_once = false;
+    bool waited_once = false;
+    for (rlim_t spare = 0; spare < 12; spare++) {
+        int fd = dial(fixture);
+        int error = 0;
+        struct rlimit scarce = {(rlim_t)fd + 1 + spare, before.rlim_max};
+        close(fd);
+        assert_int_equal(settle(fixture, 0), 0);
+        nanosleep(&(struct timespec){0, 20000000}, NULL); /* the server lets go of that one */
+        setrlimit(RLIMIT_NOFILE, &scarce);
+        fd = dial(fixture);
+        assert_int_equal(send(fd, &message, sizeof message, 0), sizeof message);
+        int answer = next_message(fd, 300, &error);
+        setrlimit(RLIMIT_NOFILE, &before);
+        if (answer == GMLAKE_CTL_REFUSED) {
+            assert_int_equal(error, EMFILE);
+            refused_once = true;
+        } else {
+            waited_once |= answer == -1;
+            assert_int_equal(answer == -1 ? next_message(fd, 2000, NULL) : answer, GMLAKE_CTL_WELCOME);
+        }
+        close(fd);
+        assert_int_equal(settle(fixture, 0), 0);
+    }
+    assert_true(refused_once);
+    assert_true(waited_once);
+}
+
 static void one_user_cannot_take_all_places(void **state)
 {
     struct fixture *fixture = *state;
@@ -342,6 +378,7 @@ int main(void)
         TEST(a_silent_peer_is_closed_after_a_while),
         TEST(a_chatty_peer_is_closed),
         TEST(descriptors_that_a_peer_sends_are_dropped),
+        TEST(a_lack_of_descriptors_is_survived_at_every_step),
         TEST(one_user_cannot_take_all_places),
     };
     return gm_test_result(cmocka_run_group_tests_name("server", tests, NULL, NULL));
