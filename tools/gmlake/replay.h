@@ -16,7 +16,8 @@
 
 enum gm_via { GM_VIA_CORE, GM_VIA_DRIVER };
 
-enum { GM_SETTINGS_MAX = 64 };
+enum { GM_SETTINGS_MAX = 64, GM_REPLAY_ROWS = 128 };
+_Static_assert(GM_METER_CALLS <= GM_REPLAY_ROWS, "a row for every function the meter counts");
 
 struct gm_replay_options {
     enum gm_via via;
@@ -63,8 +64,8 @@ struct gm_replay_result {
     size_t iterations;
     double latency_ns[3]; /* p50, p99, p99.9 of calls without driver work; with --latency */
     uint64_t verify_errors;
-    uint64_t violations; /* misuse the simulated driver saw */
-    struct gm_meter_row rows[GM_METER_CALLS];
+    uint64_t violations;                      /* misuse the simulated driver saw */
+    struct gm_meter_row rows[GM_REPLAY_ROWS]; /* one a driver function */
     size_t row_count;
 };
 

@@ -331,16 +331,16 @@ static void take_rows(struct replay *replay)
 {
     struct gm_replay_result *result = replay->result;
     if (replay->options->via == GM_VIA_CORE) {
-        memcpy(result->rows, gm_meter.rows, sizeof result->rows);
+        memcpy(result->rows, gm_meter.rows, sizeof gm_meter.rows);
         result->row_count = GM_METER_CALLS;
         return;
     }
     if (!gm_driver_simulated(&replay->driver)) {
         return;
     }
-    struct simcuda_call calls[GM_METER_CALLS];
-    size_t count = replay->driver.sim_query_calls(calls, GM_METER_CALLS);
-    result->row_count = count < GM_METER_CALLS ? count : GM_METER_CALLS;
+    struct simcuda_call calls[GM_REPLAY_ROWS];
+    size_t count = replay->driver.sim_query_calls(calls, GM_REPLAY_ROWS);
+    result->row_count = count < GM_REPLAY_ROWS ? count : GM_REPLAY_ROWS;
     for (size_t i = 0; i < result->row_count; i++) {
         result->rows[i] = (struct gm_meter_row){calls[i].name, calls[i].calls, calls[i].ns};
     }
