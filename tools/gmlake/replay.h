@@ -17,7 +17,7 @@
 enum gm_via { GM_VIA_CORE, GM_VIA_DRIVER };
 
 enum { GM_SETTINGS_MAX = 64, GM_REPLAY_ROWS = 128 };
-_Static_assert(GM_METER_CALLS <= GM_REPLAY_ROWS, "a row for every function the meter counts");
+_Static_assert((int)GM_METER_CALLS <= (int)GM_REPLAY_ROWS, "a row for every function the meter counts");
 
 struct gm_replay_options {
     enum gm_via via;
