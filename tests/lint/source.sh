@@ -39,7 +39,7 @@ files()
     else
         local pattern
         for pattern in "$@"; do
-            find . -path ./build -prune -o -type f -path "./${pattern}" -print | sed 's|^\./||'
+            find . \( -path ./build -o -path ./.git \) -prune -o -type f -path "./${pattern}" -print | sed 's|^\./||'
         done | sort -u
     fi
 }
@@ -219,11 +219,12 @@ check_headers()
 
 check_format()
 {
-    local formatter file
+    local formatter file sources
     formatter=$(command -v clang-format-14 || command -v clang-format) || need clang-format
+    mapfile -t sources < <(files '*.c' '*.h')
     while IFS= read -r file; do
-        "$formatter" "$file" | cmp -s - "$file" || complain "$file: not formatted; run clang-format -i on it"
-    done < <(files '*.c' '*.h')
+        complain "$file: not formatted; run clang-format -i on it"
+    done < <("$formatter" --dry-run "${sources[@]}" 2>&1 | sed -n 's/^\([^:]*\):.*clang-format-violations.*/\1/p' | sort -u)
 }
 
 check_shell()

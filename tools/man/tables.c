@@ -60,6 +60,20 @@ static void print_text(const char *text)
     putchar('\n');
 }
 
+/* Sentences, each on a line of its own as roff wants it. */
+static void print_sentences(const char *text)
+{
+    char sentence[512];
+    for (const char *end; *text != '\0'; text = end) {
+        end = strstr(text, ". ");
+        end = end != NULL ? end + 2 : text + strlen(text);
+        snprintf(sentence, sizeof sentence, "%.*s", (int)(end - text), text);
+        size_t length = strlen(sentence);
+        sentence[length - (length > 0 && sentence[length - 1] == ' ')] = '\0';
+        print_text(sentence);
+    }
+}
+
 /* A size as people write it: the largest of T G M K that divides it. */
 static void print_value(const struct tunable *tunable, uint64_t value)
 {
@@ -84,7 +98,7 @@ static void print_tunables(void)
     puts(".Bl -tag -width Ds");
     for (size_t i = 0; i < LENGTH(tunables); i++) {
         printf(".It Cm %s\n", tunables[i].name);
-        print_text(tunables[i].help);
+        print_sentences(tunables[i].help);
         printf("%s, from ", tunables[i].unit);
         print_value(&tunables[i], tunables[i].minimum);
         fputs(" to ", stdout);
@@ -106,7 +120,7 @@ static void print_stats(void)
             *c = (char)tolower((unsigned char)*c);
         }
         printf(".It Cm %s Pq %s, %s\n", stats[i].name, kind, stats[i].unit);
-        print_text(stats[i].help);
+        print_sentences(stats[i].help);
     }
     puts(".El");
 }
