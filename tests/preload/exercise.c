@@ -72,7 +72,7 @@ static void use(const char *what, CUdeviceptr address, size_t bytes)
 
 static void plain(void)
 {
-    static const size_t sizes[] = {1, 512, 513, 100000, MIB, 3 * MIB, 64 * MIB + 4096};
+    static const size_t sizes[] = {1, 512, 513, 100000, MIB, 3 * MIB, 20 * MIB + 4096};
     CUdeviceptr blocks[LENGTH(sizes)];
     CUdeviceptr base = 0;
     size_t size = 0;

@@ -100,3 +100,50 @@ void run_free(struct run *run)
     run->output = NULL;
     run->errors = NULL;
 }
+
+/* Copies what both runs must have in common: all but the counts. */
+static char *common_part(const char *output)
+{
+    char *copy = malloc(strlen(output) + 1);
+    char *end = copy;
+    for (const char *line = output; *line != '\0';) {
+        const char *next = strchr(line, '\n');
+        size_t length = next == NULL ? strlen(line) : (size_t)(next - line) + 1;
+        if (strncmp(line, "driver:", 7) != 0) {
+            memcpy(end, line, length);
+            end += length;
+        }
+        line += length;
+    }
+    *end = '\0';
+    return copy;
+}
+
+long long run_driver_count(const struct run *run, const char *name)
+{
+    char key[80];
+    snprintf(key, sizeof key, "driver: %s ", name);
+    const char *line = strstr(run->output, key);
+    return line == NULL ? -1 : atoll(line + strlen(key));
+}
+
+struct run run_both_ways(const char *const *argv)
+{
+    struct run bare = run_program(argv, false);
+    struct run preloaded = run_program(argv, true);
+    char *expected = common_part(bare.output);
+    char *got = common_part(preloaded.output);
+    if (bare.status != preloaded.status || strcmp(expected, got) != 0) {
+        fprintf(stderr, "--- %s %s %s: the driver alone, exit %d\n%s%s--- preloaded, exit %d\n%s%s", argv[0], argv[1],
+                argv[2] == NULL ? "" : argv[2], bare.status, bare.output, bare.errors, preloaded.status,
+                preloaded.output, preloaded.errors);
+        fail_msg("%s: preloading changes what the program hears", argv[0]);
+    }
+    if (bare.status != 0) {
+        fail_msg("%s %s: exit %d\n%s%s", argv[0], argv[1], bare.status, bare.output, bare.errors);
+    }
+    free(expected);
+    free(got);
+    run_free(&bare);
+    return preloaded;
+}

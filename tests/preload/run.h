@@ -23,4 +23,13 @@ void run_beside(const char *before, const char *behind);
 struct run run_program(const char *const *argv, bool preloaded);
 void run_free(struct run *run);
 
+/*
+ * Runs @argv without and with the preload library and fails the test unless both end with 0 and print the same, but
+ * for the lines that begin with "driver:". Gives the preloaded run.
+ */
+struct run run_both_ways(const char *const *argv);
+
+/* The count in the line "driver: @name COUNT"; -1: there is none. */
+long long run_driver_count(const struct run *run, const char *name);
+
 #endif

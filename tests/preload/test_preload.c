@@ -1,71 +1,21 @@
 /*
  * test_preload.c - a program hears the same with and without the preload library, and is served by it.
  *
- * The programs are exercise.c, linked with the driver or not, and runtime.c, linked with the CUDA runtime of the
- * toolkit, shared or static, where there is one. Who served is read off the simulated driver's count of calls.
+ * The program is exercise.c, linked with the driver or not. Who served is read off the simulated driver's counts.
  */
 #include "gmtest.h"
 #include "run.h"
 
-/* Copies what both runs must have in common: all but the counts. */
-static char *common_part(const char *output)
-{
-    char *copy = malloc(strlen(output) + 1);
-    char *end = copy;
-    for (const char *line = output; *line != '\0';) {
-        const char *next = strchr(line, '\n');
-        size_t length = next == NULL ? strlen(line) : (size_t)(next - line) + 1;
-        if (strncmp(line, "driver:", 7) != 0) {
-            memcpy(end, line, length);
-            end += length;
-        }
-        line += length;
-    }
-    *end = '\0';
-    return copy;
-}
-
-/* The count in the line "driver: @name COUNT"; -1: there is none. */
-static long long driver_count(const struct run *run, const char *name)
-{
-    char key[80];
-    snprintf(key, sizeof key, "driver: %s ", name);
-    const char *line = strstr(run->output, key);
-    return line == NULL ? -1 : atoll(line + strlen(key));
-}
-
-/* Runs @argv both ways; the preloaded run is given to the caller. */
-static struct run same_both_ways(const char *const *argv)
-{
-    struct run bare = run_program(argv, false);
-    struct run preloaded = run_program(argv, true);
-    char *expected = common_part(bare.output);
-    char *got = common_part(preloaded.output);
-    if (bare.status != preloaded.status || strcmp(expected, got) != 0) {
-        fprintf(stderr, "--- %s %s %s: the driver alone, exit %d\n%s%s--- preloaded, exit %d\n%s%s", argv[0], argv[1],
-                argv[2] == NULL ? "" : argv[2], bare.status, bare.output, bare.errors, preloaded.status,
-                preloaded.output, preloaded.errors);
-        fail_msg("%s: preloading changes what the program hears", argv[0]);
-    }
-    if (bare.status != 0) {
-        fail_msg("%s %s: exit %d\n%s%s", argv[0], argv[1], bare.status, bare.output, bare.errors);
-    }
-    free(expected);
-    free(got);
-    run_free(&bare);
-    return preloaded;
-}
-
 static struct run exercise(const char *program, const char *door, const char *scenario)
 {
     const char *const argv[] = {program, door, scenario, NULL};
-    return same_both_ways(argv);
+    return run_both_ways(argv);
 }
 
 /* Every allocation came from us: the driver made chunks and was never asked for memory. */
 static void expect_served(struct run *run, const char *never)
 {
-    if (driver_count(run, never) != 0 || driver_count(run, "cuMemCreate") <= 0) {
+    if (run_driver_count(run, never) != 0 || run_driver_count(run, "cuMemCreate") <= 0) {
         fail_msg("not served:\n%s", run->output);
     }
     run_free(run);
@@ -74,7 +24,7 @@ static void expect_served(struct run *run, const char *never)
 /* The driver gave all of the memory itself. */
 static void expect_forwarded(struct run *run)
 {
-    if (driver_count(run, "cuMemCreate") != 0) {
+    if (run_driver_count(run, "cuMemCreate") != 0) {
         fail_msg("served, and must not be:\n%s", run->output);
     }
     run_free(run);
@@ -89,18 +39,18 @@ static void plain_memory_is_served_through_every_door(void **state)
     for (size_t i = 0; i < GM_ARRAY_LENGTH(loading_doors); i++) {
         struct run run = exercise(EXERCISE, loading_doors[i], "plain");
         /* sizes and addresses that only the driver can judge: none, nowhere, too much */
-        if (driver_count(&run, "cuMemAlloc_v2") > 3) {
+        if (run_driver_count(&run, "cuMemAlloc_v2") > 3) {
             fail_msg("%s: not served:\n%s", loading_doors[i], run.output);
         }
-        assert_true(driver_count(&run, "cuMemCreate") > 0);
+        assert_true(run_driver_count(&run, "cuMemCreate") > 0);
         run_free(&run);
     }
     for (size_t i = 0; i < GM_ARRAY_LENGTH(linked_doors); i++) {
         struct run run = exercise(EXERCISE_LINKED, linked_doors[i], "plain");
-        if (driver_count(&run, "cuMemAlloc_v2") > 3) {
+        if (run_driver_count(&run, "cuMemAlloc_v2") > 3) {
             fail_msg("%s: not served:\n%s", linked_doors[i], run.output);
         }
-        assert_true(driver_count(&run, "cuMemCreate") > 0);
+        assert_true(run_driver_count(&run, "cuMemCreate") > 0);
         run_free(&run);
     }
 }
@@ -109,7 +59,7 @@ static void blocks_answer_as_the_drivers_do(void **state)
 {
     (void)state;
     struct run run = exercise(EXERCISE, "proc0", "attributes");
-    assert_int_equal(driver_count(&run, "cuMemAllocAsync"), 0);
+    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 0);
     expect_served(&run, "cuMemAlloc_v2");
     run = exercise(EXERCISE, "proc0", "many");
     expect_served(&run, "cuMemAlloc_v2");
@@ -122,14 +72,14 @@ static void memory_on_streams_is_served_through_every_door(void **state)
         struct run run = exercise(EXERCISE, loading_doors[i], "streams");
         /* of the two that only the driver can judge; per-thread streams are the driver's, too */
         long long most = strcmp(loading_doors[i], "proc2") == 0 ? 5 : 2;
-        if (driver_count(&run, "cuMemAllocAsync") > most) {
+        if (run_driver_count(&run, "cuMemAllocAsync") > most) {
             fail_msg("%s: not served:\n%s", loading_doors[i], run.output);
         }
-        assert_true(driver_count(&run, "cuMemCreate") > 0);
+        assert_true(run_driver_count(&run, "cuMemCreate") > 0);
         run_free(&run);
     }
     struct run run = exercise(EXERCISE_LINKED, "linked", "streams");
-    assert_true(driver_count(&run, "cuMemAllocAsync") <= 2);
+    assert_true(run_driver_count(&run, "cuMemAllocAsync") <= 2);
     run_free(&run);
 }
 
@@ -146,7 +96,7 @@ static void per_thread_streams_are_the_drivers(void **state)
 {
     (void)state;
     struct run run = exercise(EXERCISE, "proc0", "thread-streams");
-    assert_int_equal(driver_count(&run, "cuMemAllocAsync"), 1);
+    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 1);
     expect_served(&run, "cuMemAlloc_v2");
 }
 
@@ -175,7 +125,7 @@ static void captures_are_as_legal_as_before(void **state)
 {
     (void)state;
     struct run run = exercise(EXERCISE, "proc0", "captures");
-    assert_true(driver_count(&run, "cuMemCreate") > 0);
+    assert_true(run_driver_count(&run, "cuMemCreate") > 0);
     run_free(&run);
     run = exercise(EXERCISE, "proc2", "captures");
     run_free(&run);
@@ -208,7 +158,7 @@ static void a_child_forked_before_the_start_is_served(void **state)
 {
     (void)state;
     struct run run = exercise(EXERCISE, "proc0", "forked-early");
-    assert_true(driver_count(&run, "cuMemCreate") > 0);
+    assert_true(run_driver_count(&run, "cuMemCreate") > 0);
     run_free(&run);
 }
 
@@ -216,7 +166,7 @@ static void virtual_memory_of_the_program_is_untouched(void **state)
 {
     (void)state;
     struct run run = exercise(EXERCISE, "proc0", "foreign");
-    assert_int_equal(driver_count(&run, "cuMemCreate"), 1);
+    assert_int_equal(run_driver_count(&run, "cuMemCreate"), 1);
     run_free(&run);
 }
 
@@ -282,32 +232,6 @@ static void what_the_core_cannot_make_the_driver_is_asked_for(void **state)
     }
 }
 
-static void runtime_program(const char *program)
-{
-    if (program[0] == '\0') {
-        gm_skip("no CUDA runtime of the toolkit to link with");
-        return;
-    }
-    const char *const argv[] = {program, "run", NULL};
-    struct run run = same_both_ways(argv);
-    assert_int_equal(driver_count(&run, "cuMemAlloc_v2"), 0);
-    assert_int_equal(driver_count(&run, "cuMemAllocAsync"), 0);
-    assert_true(driver_count(&run, "cuMemCreate") > 0);
-    run_free(&run);
-}
-
-static void the_shared_runtime_is_served(void **state)
-{
-    (void)state;
-    runtime_program(RUNTIME_SHARED);
-}
-
-static void the_static_runtime_is_served(void **state)
-{
-    (void)state;
-    runtime_program(RUNTIME_STATIC);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,8 +255,6 @@ int main(void)
         cmocka_unit_test(the_tunable_enabled_leaves_new_memory_to_the_driver),
         cmocka_unit_test(a_device_without_virtual_memory_is_the_drivers),
         cmocka_unit_test(what_the_core_cannot_make_the_driver_is_asked_for),
-        cmocka_unit_test(the_shared_runtime_is_served),
-        cmocka_unit_test(the_static_runtime_is_served),
     };
     return gm_test_result(cmocka_run_group_tests_name("preload", tests, NULL, NULL));
 }
