@@ -47,7 +47,7 @@ static void load(void)
     LOAD(query_device, "simcuda_query_device")
     LOAD(query_calls, "simcuda_query_calls")
     LOAD(reset_counts, "simcuda_reset_counts")
-    LOAD(fail, "simcuda_fail")
+    LOAD(fail_call, "simcuda_fail")
     LOAD(violations, "simcuda_violations")
 }
 

@@ -26,7 +26,7 @@ struct sim_driver {
     int (*query_device)(int ordinal, struct simcuda_device *out);
     size_t (*query_calls)(struct simcuda_call *out, size_t max);
     void (*reset_counts)(void);
-    void (*fail)(const char *name, unsigned nth, int code);
+    void (*fail_call)(const char *name, unsigned nth, int code);
     unsigned (*violations)(void);
 };
 

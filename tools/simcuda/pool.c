@@ -279,7 +279,7 @@ struct sim_pool *sim_pool_create(struct sim_device *device)
     pool->handle = handle;
     pool->device = device;
     pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
-    pool->access[device->ordinal] = SIM_ACCESS_WRITE;
+    pool->access[device->ordinal] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     pool->next = pools;
     pools = pool;
     return pool;

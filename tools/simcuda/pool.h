@@ -31,7 +31,7 @@ struct sim_pool {
     uint64_t blocks;
     uint64_t idle_segments;
     int reuse[3]; /* the switches FOLLOW_EVENT_DEPENDENCIES, ALLOW_OPPORTUNISTIC, ALLOW_INTERNAL_DEPENDENCIES */
-    uint8_t access[SIM_MAX_DEVICES]; /* enum sim_access */
+    uint8_t access[SIM_MAX_DEVICES]; /* CUmemAccess_flags */
     unsigned handle_types;
     bool destroyed; /* goes with its last block */
 };

@@ -170,10 +170,11 @@ static CUresult copy_on_device(uint64_t to, uint64_t from, size_t bytes)
     return copy_line(to, from, bytes, NULL, false);
 }
 
+/* Page-locked host memory has a device address too. */
 static CUresult check_device_address(uint64_t address, size_t bytes)
 {
-    if (bytes > 0 && sim_space_is_host(address)) {
-        sim_report("%#llx is not device memory", (ull)address);
+    if (bytes > 0 && pageable(address)) {
+        sim_report("%#llx: no device memory there", (ull)address);
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
