@@ -15,8 +15,8 @@ static const struct {
     const char *name;
     void (*hook)(void); /* NULL: called, not hooked */
 } rows[GM_HOOK_COUNT] = {
-#define GM_HOOK(field, name, parameters, arguments) {name, (void (*)(void))gm_hook_##field},
-#define GM_NEED(field, name, parameters, arguments) {name, NULL},
+#define GM_HOOK(field, name, parameters, arguments) {#name, (void (*)(void))gm_hook_##field},
+#define GM_NEED(field, name, parameters, arguments) {#name, NULL},
 #include "hooks.def"
 #undef GM_HOOK
 #undef GM_NEED

@@ -32,7 +32,7 @@ enum gm_hook {
 extern _Atomic uintptr_t gm_originals[GM_HOOK_COUNT];
 
 /* The exported name is given as an assembler name, so <cuda.h> and its renaming macros have no say in it. */
-#define GM_HOOK(field, name, parameters, arguments) GM_EXPORT CUresult gm_hook_##field parameters __asm__(name);
+#define GM_HOOK(field, name, parameters, arguments) GM_EXPORT CUresult gm_hook_##field parameters __asm__(#name);
 #define GM_NEED(field, name, parameters, arguments)
 #include "hooks.def"
 #undef GM_HOOK

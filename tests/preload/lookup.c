@@ -71,8 +71,8 @@ static int versions(void)
     static const int numbers[] = {0, 2000, 3020, 4010, 7000, 10000, 10010, 11020, 12000, 12030, 13000, 99000};
     /* clang-format off */
     static const char *const names[] = {
-#define GM_HOOK(field, name, parameters, arguments) name,
-#define GM_NEED(field, name, parameters, arguments) name,
+#define GM_HOOK(field, name, parameters, arguments) #name,
+#define GM_NEED(field, name, parameters, arguments) #name,
 #include "hooks.def"
 #undef GM_HOOK
 #undef GM_NEED

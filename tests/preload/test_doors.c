@@ -10,7 +10,7 @@
 #define PRELOAD_NAME "libgmlake_preload.so"
 
 static const char *const hooked[] = {
-#define GM_HOOK(field, name, parameters, arguments) name,
+#define GM_HOOK(field, name, parameters, arguments) #name,
 #define GM_NEED(field, name, parameters, arguments)
 #include "hooks.def"
 #undef GM_HOOK

@@ -138,6 +138,35 @@ static void a_thread_without_a_context_may_ask_and_free(void **state)
     expect_served(&run, "cuMemAlloc_v2");
 }
 
+static void memory_is_the_devices_that_the_call_means(void **state)
+{
+    (void)state;
+    run_set_environment("SIMCUDA_DEVICES=2");
+    struct run run = exercise(EXERCISE, "proc0", "devices");
+    run_clear_environment();
+    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 0);
+    expect_served(&run, "cuMemAlloc_v2");
+}
+
+static void memory_that_peers_see_is_the_drivers(void **state)
+{
+    (void)state;
+    run_set_environment("SIMCUDA_DEVICES=2");
+    struct run run = exercise(EXERCISE, "proc0", "peers");
+    run_clear_environment();
+    expect_forwarded(&run);
+}
+
+static void many_threads_are_served_at_once(void **state)
+{
+    (void)state;
+    run_set_environment("SIMCUDA_STREAM_DELAY_US=0-50");
+    struct run run = exercise(EXERCISE, "proc0", "crowd");
+    run_clear_environment();
+    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 0);
+    expect_served(&run, "cuMemAlloc_v2");
+}
+
 static void calls_before_a_context_get_the_drivers_answer(void **state)
 {
     (void)state;
@@ -245,6 +274,9 @@ int main(void)
         cmocka_unit_test(idle_memory_counts_as_free),
         cmocka_unit_test(captures_are_as_legal_as_before),
         cmocka_unit_test(a_thread_without_a_context_may_ask_and_free),
+        cmocka_unit_test(memory_is_the_devices_that_the_call_means),
+        cmocka_unit_test(memory_that_peers_see_is_the_drivers),
+        cmocka_unit_test(many_threads_are_served_at_once),
         cmocka_unit_test(calls_before_a_context_get_the_drivers_answer),
         cmocka_unit_test(a_forked_child_is_left_to_the_driver),
         cmocka_unit_test(a_child_forked_before_the_start_is_served),

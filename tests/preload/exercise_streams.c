@@ -1,0 +1,166 @@
+/*
+ * exercise_streams.c - memory in the order of streams; pools and captures too.
+ */
+#include "exercise.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void scenario_streams(void)
+{
+    CUstream own = NULL;
+    CUdeviceptr address;
+    start(0);
+    need("cuStreamCreate", cu.cuStreamCreate_(&own, CU_STREAM_NON_BLOCKING));
+    const CUstream all[] = {NULL, own, CU_STREAM_LEGACY};
+    for (size_t i = 0; i < LENGTH(all); i++) {
+        for (size_t j = 0; j < LENGTH(all); j++) {
+            need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, 5 * MIB, all[i]));
+            need("cuStreamSynchronize", cu.cuStreamSynchronize_(all[i]));
+            use("holds its bytes", address, 5 * MIB);
+            say("cuMemFreeAsync", cu.cuMemFreeAsync_(address, all[j]));
+        }
+    }
+    say("no bytes", cu.cuMemAllocAsync_(&address, 0, own));
+    say("nowhere to put it", cu.cuMemAllocAsync_(NULL, MIB, own));
+    need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, MIB, own));
+    say("free inside a block", cu.cuMemFreeAsync_(address + 512, own));
+    say("plain free of it", cu.cuMemFree_(address));
+    need("cuMemAlloc", cu.cuMemAlloc_(&address, MIB));
+    say("stream free of a plain block", cu.cuMemFreeAsync_(address, own));
+    say("cuCtxSynchronize", cu.cuCtxSynchronize_());
+    say("cuStreamDestroy", cu.cuStreamDestroy_(own));
+}
+
+/* Streams come and go, and their handles come back. More of them than are told apart at a time. */
+void scenario_short_streams(void)
+{
+    CUdeviceptr address;
+    CUstream stream;
+    int failed = 0;
+    start(0);
+    for (int i = 0; i < 600; i++) {
+        need("cuStreamCreate", cu.cuStreamCreate_(&stream, CU_STREAM_NON_BLOCKING));
+        need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, (size_t)(i % 7 + 1) * MIB, stream));
+        failed |= cu.cuMemsetD8Async_(address, (unsigned char)i, MIB, stream) != CUDA_SUCCESS;
+        failed |= cu.cuMemFreeAsync_(address, stream) != CUDA_SUCCESS;
+        failed |= cu.cuStreamDestroy_(stream) != CUDA_SUCCESS;
+    }
+    say_if("some call failed", failed);
+    say("cuCtxSynchronize", cu.cuCtxSynchronize_());
+}
+
+/* The thread's own default stream: the driver's memory, but memory of ours may be freed on it. */
+void scenario_thread_streams(void)
+{
+    CUdeviceptr address;
+    start(0);
+    need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, 5 * MIB, CU_STREAM_PER_THREAD));
+    say("free on it", cu.cuMemFreeAsync_(address, CU_STREAM_PER_THREAD));
+    need("cuMemAlloc", cu.cuMemAlloc_(&address, 5 * MIB));
+    use("holds its bytes", address, 5 * MIB);
+    say("free on it", cu.cuMemFreeAsync_(address, CU_STREAM_PER_THREAD));
+    say("cuCtxSynchronize", cu.cuCtxSynchronize_());
+}
+
+static void from_pool(const char *what, CUmemoryPool pool, CUstream stream)
+{
+    CUdeviceptr address;
+    CUresult rc = cu.cuMemAllocFromPoolAsync_(&address, 4 * MIB, pool, stream);
+    say(what, rc);
+    if (rc == CUDA_SUCCESS) {
+        cu.cuStreamSynchronize_(stream);
+        use("holds its bytes", address, 4 * MIB);
+        say("cuMemFreeAsync", cu.cuMemFreeAsync_(address, stream));
+    }
+}
+
+static CUmemoryPool new_pool(CUmemAllocationHandleType handles)
+{
+    CUmemoryPool pool = NULL;
+    CUmemPoolProps properties;
+    memset(&properties, 0, sizeof properties);
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.handleTypes = handles;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    need("cuMemPoolCreate", cu.cuMemPoolCreate_(&pool, &properties));
+    return pool;
+}
+
+/* Pools without special properties. */
+void scenario_pools(void)
+{
+    CUmemoryPool own;
+    CUmemoryPool standard = NULL;
+    start(0);
+    need("cuDeviceGetDefaultMemPool", cu.cuDeviceGetDefaultMemPool_(&standard, 0));
+    from_pool("the default pool", standard, NULL);
+    own = new_pool(CU_MEM_HANDLE_TYPE_NONE);
+    from_pool("an own pool", own, NULL);
+    say("cuMemPoolDestroy", cu.cuMemPoolDestroy_(own));
+}
+
+/* Pools that other processes may open: never served. */
+void scenario_shared_pools(void)
+{
+    CUdeviceptr address;
+    start(0);
+    CUmemoryPool shared = new_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    from_pool("a pool to be exported", shared, NULL);
+    say("cuDeviceSetMemPool", cu.cuDeviceSetMemPool_(0, shared));
+    need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, 4 * MIB, NULL));
+    say("cuMemFreeAsync", cu.cuMemFreeAsync_(address, NULL));
+    say("cuCtxSynchronize", cu.cuCtxSynchronize_());
+    say("cuMemPoolDestroy", cu.cuMemPoolDestroy_(shared));
+    say("no pool", cu.cuMemAllocFromPoolAsync_(&address, MIB, NULL, NULL));
+}
+
+static void capture_on(const char *what, CUstreamCaptureMode mode)
+{
+    CUstream captured = NULL;
+    CUstream other = NULL;
+    CUgraph graph = NULL;
+    CUdeviceptr kept;
+    CUdeviceptr inside;
+    CUdeviceptr beside;
+    CUresult rc;
+    printf("%s\n", what);
+    need("cuStreamCreate", cu.cuStreamCreate_(&captured, CU_STREAM_NON_BLOCKING));
+    need("cuStreamCreate", cu.cuStreamCreate_(&other, CU_STREAM_NON_BLOCKING));
+    need("cuMemAllocAsync", cu.cuMemAllocAsync_(&kept, 4 * MIB, captured));
+    need("cuStreamBeginCapture", cu.cuStreamBeginCapture_(captured, mode));
+    say("allocate in the graph", cu.cuMemAllocAsync_(&inside, 4 * MIB, captured));
+    say("free in the graph", cu.cuMemFreeAsync_(inside, captured));
+    rc = cu.cuMemAllocAsync_(&beside, 4 * MIB, other);
+    say("allocate beside it", rc);
+    if (rc == CUDA_SUCCESS) {
+        say("free beside it", cu.cuMemFreeAsync_(beside, other));
+    }
+    rc = cu.cuMemAlloc_(&beside, 4 * MIB);
+    say("plain allocation", rc);
+    if (rc == CUDA_SUCCESS) {
+        say("plain free", cu.cuMemFree_(beside));
+    }
+    rc = cu.cuStreamEndCapture_(captured, &graph);
+    say("cuStreamEndCapture", rc);
+    say_if("there is a graph", graph != NULL);
+    say("cuMemFreeAsync", cu.cuMemFreeAsync_(kept, other));
+    say("cuCtxSynchronize", cu.cuCtxSynchronize_());
+    say("cuStreamDestroy", cu.cuStreamDestroy_(captured));
+    say("cuStreamDestroy", cu.cuStreamDestroy_(other));
+}
+
+void scenario_captures(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUdeviceptr address;
+    start(0);
+    capture_on("thread-local capture", CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    capture_on("global capture", CU_STREAM_CAPTURE_MODE_GLOBAL);
+    capture_on("relaxed capture", CU_STREAM_CAPTURE_MODE_RELAXED);
+    say("cuThreadExchangeStreamCaptureMode", cu.cuThreadExchangeStreamCaptureMode_(&mode));
+    printf("mode before: %d\n", (int)mode);
+    capture_on("global capture, relaxed thread", CU_STREAM_CAPTURE_MODE_GLOBAL);
+    need("cuMemAlloc", cu.cuMemAlloc_(&address, 4 * MIB));
+    say("cuMemFree", cu.cuMemFree_(address));
+}
