@@ -22,7 +22,7 @@ static int file_of(const void *bytes, size_t length)
 static int gzip_of(const char *text, size_t *out_length)
 {
     int fd = memfd_create("trace.gz", MFD_CLOEXEC);
-    gzFile file = gzdopen(dup(fd), "wb");
+    gzFile file = gzdopen(fcntl(fd, F_DUPFD_CLOEXEC, 0), "wb");
     assert_non_null(file);
     assert_int_equal(gzwrite(file, text, (unsigned)strlen(text)), (int)strlen(text));
     assert_int_equal(gzclose(file), Z_OK);
@@ -158,29 +158,43 @@ static void limits_are_inclusive(void **state)
     gm_trace_finish(&trace);
 }
 
+/* @head, padded with @filler to @length, and @tail. */
+static char *long_text(const char *head, char filler, size_t length, const char *tail)
+{
+    char *text = NULL;
+    char padding[1024];
+    memset(padding, filler, sizeof padding);
+    assert_true(asprintf(&text, "%s%.*s%s", head, (int)(length - strlen(head)), padding, tail) > 0);
+    return text;
+}
+
 static void long_lines_are_refused_unless_comments(void **state)
 {
     (void)state;
-    char text[2048];
-    memset(text, ' ', sizeof text);
-    memcpy(text, "a 1 1 0 0", 9);
-    strcpy(text + 1000, "\n");
-    refused(text, 1, "longer than");
-
-    memset(text, 'c', sizeof text);
-    text[0] = '#';
-    strcpy(text + 1000, "\na 1 1 0 0\nq\n");
-    refused(text, 3, "unknown operation 'q'");
-    strcpy(text + 1000, "");
-    refused(text, 0, "no operations");
+    static const struct {
+        const char *head;
+        char filler;
+        const char *tail;
+        size_t line;
+        const char *words;
+    } cases[] = {
+        {"a 1 1 0 0", ' ', "\n", 1, "longer than"},
+        {"a 1 1 0 0", ' ', "", 1, "longer than"},
+        {"#", 'c', "\na 1 1 0 0\nq\n", 3, "unknown operation 'q'"},
+        {"#", 'c', "", 0, "no operations"},
+    };
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(cases); i++) {
+        char *text = long_text(cases[i].head, cases[i].filler, 1000, cases[i].tail);
+        refused(text, cases[i].line, cases[i].words);
+        free(text);
+    }
     for (size_t length = 250; length < 260; length++) {
         struct gm_trace trace;
-        memset(text, 'c', sizeof text);
-        text[0] = '#';
-        strcpy(text + length, "\na 1 1 0 0\n");
+        char *text = long_text("#", 'c', length, "\na 1 1 0 0\n");
         read_ok(text, &trace);
         assert_int_equal(trace.op_count, 1);
         gm_trace_finish(&trace);
+        free(text);
     }
 }
 

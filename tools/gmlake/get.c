@@ -30,7 +30,7 @@ static int read_value(int directory, const char *name, char **out)
     return rc;
 }
 
-static enum gm_exit get_one(int directory, const char *name, struct gm_json *json)
+static int get_one(int directory, const char *name, struct gm_json *json)
 {
     char *text;
     int rc = read_value(directory, name, &text);
@@ -51,13 +51,13 @@ static enum gm_exit get_one(int directory, const char *name, struct gm_json *jso
     return GM_EXIT_OK;
 }
 
-static enum gm_exit get_all(int directory, struct gm_json *json)
+static int get_all(int directory, struct gm_json *json)
 {
     for (size_t i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
         if (json == NULL) {
             printf("%s ", gm_tunable_table[i].name);
         }
-        enum gm_exit status = get_one(directory, gm_tunable_table[i].name, json);
+        int status = get_one(directory, gm_tunable_table[i].name, json);
         if (status != GM_EXIT_OK) {
             return status;
         }
@@ -92,7 +92,7 @@ static int run(int argc, char **argv)
         return gm_usage_error(&gm_command_get, "one tunable at a time");
     }
     int directory;
-    enum gm_exit status = gm_mount_open(&gm_command_get, mount, pid, &directory);
+    int status = gm_mount_open(&gm_command_get, mount, pid, &directory);
     if (status != GM_EXIT_OK) {
         return status;
     }

@@ -46,7 +46,7 @@ static bool is_pid(const char *text)
     return length > 0 && length <= 10 && strspn(text, "0123456789") == length && text[0] != '0';
 }
 
-static enum gm_exit open_process(const struct gm_command *command, int root, const char *pid, int *out)
+static int open_process(const struct gm_command *command, int root, const char *pid, int *out)
 {
     int directory = openat(root, pid, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory >= 0) {
@@ -61,10 +61,10 @@ static enum gm_exit open_process(const struct gm_command *command, int root, con
     return GM_EXIT_ERROR;
 }
 
-enum gm_exit gm_mount_open(const struct gm_command *command, const char *directory, const char *pid, int *out)
+int gm_mount_open(const struct gm_command *command, const char *directory, const char *pid, int *out)
 {
     if (pid != NULL && !is_pid(pid)) {
-        return (enum gm_exit)gm_usage_error(command, "'%s' is not a process number", pid);
+        return gm_usage_error(command, "'%s' is not a process number", pid);
     }
     char *where = NULL;
     int root;
@@ -87,7 +87,7 @@ enum gm_exit gm_mount_open(const struct gm_command *command, const char *directo
         *out = root;
         return GM_EXIT_OK;
     }
-    enum gm_exit status = open_process(command, root, pid, out);
+    int status = open_process(command, root, pid, out);
     close(root);
     return status;
 }

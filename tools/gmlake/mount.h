@@ -12,7 +12,7 @@
  * Opens the mount: @directory, or (NULL) /gmlake, or else $XDG_RUNTIME_DIR/gmlake. With @pid not NULL, the directory
  * of that process in it. GM_EXIT_OK with the directory in *out, else the exit status, after saying why.
  */
-enum gm_exit gm_mount_open(const struct gm_command *command, const char *directory, const char *pid, int *out);
+int gm_mount_open(const struct gm_command *command, const char *directory, const char *pid, int *out);
 
 /* Reads the whole file @name into a string to be freed. 0 or -errno. */
 int gm_mount_read(int directory, const char *name, char **out);

@@ -14,7 +14,7 @@
 extern const struct gm_command gm_command_set;
 
 /* The daemon has refused; the local table words the reason where it can. */
-static enum gm_exit refused(const char *name, const char *value, int rc)
+static int refused(const char *name, const char *value, int rc)
 {
     char setting[256];
     char message[GM_SETTING_MESSAGE];
@@ -30,7 +30,7 @@ static enum gm_exit refused(const char *name, const char *value, int rc)
     return GM_EXIT_ERROR;
 }
 
-static enum gm_exit set_value(int directory, const char *name, const char *value)
+static int set_value(int directory, const char *name, const char *value)
 {
     char path[128];
     char text[128];
@@ -64,7 +64,7 @@ static int run(int argc, char **argv)
         return gm_usage_error(&gm_command_set, "wants a name and a value");
     }
     int directory;
-    enum gm_exit status = gm_mount_open(&gm_command_set, mount, pid, &directory);
+    int status = gm_mount_open(&gm_command_set, mount, pid, &directory);
     if (status != GM_EXIT_OK) {
         return status;
     }

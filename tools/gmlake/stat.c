@@ -52,7 +52,7 @@ static void print_json(char *text)
     putchar('\n');
 }
 
-static enum gm_exit print_once(int directory, const char *pid, bool json)
+static int print_once(int directory, const char *pid, bool json)
 {
     char *text;
     int rc = gm_mount_read(directory, "stats", &text);
@@ -114,7 +114,7 @@ static int run(int argc, char **argv)
         return gm_usage_error(&gm_command_stat, "takes no operand, got '%s'", argv[optind]);
     }
     int directory;
-    enum gm_exit status = gm_mount_open(&gm_command_stat, mount, pid, &directory);
+    int status = gm_mount_open(&gm_command_stat, mount, pid, &directory);
     if (status != GM_EXIT_OK) {
         return status;
     }

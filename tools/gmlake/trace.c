@@ -274,7 +274,9 @@ static int check_end(struct reader *reader)
 
 static void skip_to_newline(struct reader *reader)
 {
-    for (int c; (c = gzgetc(reader->file)) != -1 && c != '\n';) {
+    int c = 0;
+    while (c != -1 && c != '\n') {
+        c = gzgetc(reader->file);
     }
 }
 

@@ -277,7 +277,7 @@ int gm_verify_open(const struct gm_trace *trace, const struct gm_driver *driver,
     verify->door = (struct gm_door){verify_alloc, verify_free};
     verify->inner = inner;
     verify->driver = driver;
-    verify->last_stream = calloc(trace->blocks, sizeof *verify->last_stream);
+    verify->last_stream = calloc(trace->blocks, sizeof(CUstream));
     verify->buffer = malloc(BUFFER_BYTES);
     if (verify->last_stream == NULL || verify->buffer == NULL ||
         driver->event_create(&verify->order, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
