@@ -246,8 +246,10 @@ static int take_line(struct reader *reader, const char *line)
     char shown[24];
     size_t length = 0;
     for (; length < sizeof shown - 1 && line[length] != '\0'; length++) {
-        char c = line[length];
-        shown[length] = c >= 0x20 && c < 0x7f ? c : '?';
+        shown[length] = line[length];
+        if (line[length] < 0x20 || line[length] >= 0x7f) {
+            shown[length] = '?';
+        }
     }
     shown[length] = '\0';
     return fail(reader, -EINVAL, "unknown operation '%s'; a line starts with a, f, i or #", shown);
