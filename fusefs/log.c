@@ -15,6 +15,7 @@ void gm_log(const char *format, ...)
     char line[1024];
     va_list arguments;
     va_start(arguments, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start() is right above */
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     if (to_syslog) {

@@ -39,15 +39,19 @@ static struct gm_process *hold(struct gm_process *process)
     return process;
 }
 
-void gm_process_release(struct gm_process *process)
+static void destroy_process(struct gm_process *process)
 {
-    if (process == NULL || atomic_fetch_sub(&process->holders, 1) > 1) {
-        return;
-    }
     gm_pages_destroy(&process->pages);
     close(process->identity.pidfd);
     pthread_mutex_destroy(&process->last_lock);
     free(process);
+}
+
+void gm_process_release(struct gm_process *process)
+{
+    if (process != NULL && atomic_fetch_sub(&process->holders, 1) == 1) {
+        destroy_process(process);
+    }
 }
 
 /* The place of the first process whose pid is not below @pid. */
@@ -133,23 +137,43 @@ static struct gm_process *create_process(const struct gm_identity *identity)
     return process;
 }
 
-/* -EEXIST, -ENOMEM; 0: there is room for one more. */
-static int make_place_locked(struct gm_machine *machine, pid_t pid)
+/* Shifts the table's end that begins at @from so that it begins at @to. */
+static void shift_table_locked(struct gm_machine *machine, unsigned to, unsigned from)
 {
-    unsigned at = place_of_locked(machine, pid);
-    if (at < machine->process_count && machine->process[at]->identity.pid == pid) {
-        return -EEXIST;
-    }
+    size_t each = sizeof machine->process[0]; /* NOLINT(bugprone-sizeof-expression): of a pointer, as meant */
+    memmove(&machine->process[to], &machine->process[from], (machine->process_count - from) * each);
+}
+
+static int make_room_locked(struct gm_machine *machine)
+{
     if (machine->process_count < machine->process_room) {
         return 0;
     }
     unsigned room = machine->process_room > 0 ? 2 * machine->process_room : 16;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): of a pointer, as meant */
     struct gm_process **table = reallocarray(machine->process, room, sizeof *table);
     if (table == NULL) {
         return -ENOMEM;
     }
     machine->process = table;
     machine->process_room = room;
+    return 0;
+}
+
+static int insert_locked(struct gm_machine *machine, struct gm_process *process)
+{
+    unsigned at = place_of_locked(machine, process->identity.pid);
+    if (at < machine->process_count && machine->process[at]->identity.pid == process->identity.pid) {
+        return -EEXIST;
+    }
+    int rc = make_room_locked(machine);
+    if (rc < 0) {
+        return rc;
+    }
+    shift_table_locked(machine, at + 1, at);
+    machine->process[at] = process;
+    machine->process_count++;
+    process->serial = machine->next_serial++;
     return 0;
 }
 
@@ -161,27 +185,16 @@ int gm_machine_add(struct gm_machine *machine, const struct gm_identity *identit
         return -errno;
     }
     pthread_mutex_lock(&machine->lock);
-    int rc = make_place_locked(machine, identity->pid);
+    int rc = insert_locked(machine, process);
     if (rc == 0) {
-        unsigned at = place_of_locked(machine, identity->pid);
-        memmove(&machine->process[at + 1], &machine->process[at],
-                (machine->process_count - at) * sizeof machine->process[0]);
-        machine->process[at] = process;
-        machine->process_count++;
-        process->serial = machine->next_serial++;
         process->pages = *pages;
         for (unsigned i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
-            if (in_range(i, wanted[i])) {
-                set_wanted_locked(machine, process, i, wanted[i]);
-            } else {
-                publish_word_locked(machine, process, i);
-            }
+            set_wanted_locked(machine, process, i, in_range(i, wanted[i]) ? wanted[i] : GMLAKE_CTL_NO_OVERRIDE);
         }
     }
     pthread_mutex_unlock(&machine->lock);
     if (rc < 0) {
-        gm_process_release(process);
-        gm_process_release(process);
+        destroy_process(process);
         return rc;
     }
     *out = process;
@@ -194,9 +207,8 @@ void gm_machine_remove(struct gm_machine *machine, struct gm_process *process)
     unsigned at = place_of_locked(machine, process->identity.pid);
     bool found = at < machine->process_count && machine->process[at] == process;
     if (found) {
+        shift_table_locked(machine, at, at + 1);
         machine->process_count--;
-        memmove(&machine->process[at], &machine->process[at + 1],
-                (machine->process_count - at) * sizeof machine->process[0]);
     }
     atomic_store(&process->gone, true);
     pthread_mutex_unlock(&machine->lock);

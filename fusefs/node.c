@@ -16,28 +16,28 @@
 
 /* clang-format off */
 const struct gm_node gm_nodes[] = {
-    {"",           GM_IN_NOTHING, GM_IN_ROOT,             DIRECTORY(0555), NULL, NULL, 0, "the mount"},
-    {"version",    GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, gm_show_version, NULL, 0, "version of gmlaked and of its interface to processes"},
-    {"stats",      GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, gm_show_machine_stats, NULL, 0, "sums over all attached processes"},
-    {"metrics",    GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, gm_show_metrics, NULL, 0, "everything as Prometheus text"},
-    {"tunables",   GM_IN_ROOT,    GM_IN_MACHINE_TUNABLES, DIRECTORY(0555), NULL, NULL, 0, "overrides for every process without its own"},
-    {"self",       GM_IN_ROOT,    GM_IN_NOTHING,          S_IFLNK | 0777, NULL, NULL, 0, "the reader's own directory"},
-    {NULL,         GM_IN_ROOT,    GM_IN_PROCESS,          DIRECTORY(0500), NULL, NULL, 0, "a process"},
-    {"comm",       GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_comm, NULL, 0, "name of the process"},
-    {"uid",        GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_uid, NULL, 0, "user the process runs as"},
-    {"start_time", GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_start_time, NULL, 0, "clock ticks after boot, as in /proc/<pid>/stat"},
-    {"serial",     GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_serial, NULL, 0, "number of the registration"},
-    {"state",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_state, NULL, 0, "running, stopped, unresponsive or exiting"},
-    {"stats",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_stats, NULL, 0, "figures of the process, summed over its devices"},
-    {"pools",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, gm_show_pools, NULL, 0, "the pools of each device"},
-    {"tunables",   GM_IN_PROCESS, GM_IN_PROCESS_TUNABLES, DIRECTORY(0500), NULL, NULL, 0, "values in force; a written one overrides, `default` clears it"},
-    {".applied",   GM_IN_PROCESS_TUNABLES, GM_IN_NOTHING, READABLE, gm_show_applied, NULL, 0, "what was set and what the process says is in force"},
+    {"",           GM_IN_NOTHING, GM_IN_ROOT,             DIRECTORY(0555), 0, NULL, NULL, "the mount"},
+    {"version",    GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, 0, gm_show_version, NULL, "version of gmlaked and of its interface to processes"},
+    {"stats",      GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, 0, gm_show_machine_stats, NULL, "sums over all attached processes"},
+    {"metrics",    GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, 0, gm_show_metrics, NULL, "everything as Prometheus text"},
+    {"tunables",   GM_IN_ROOT,    GM_IN_MACHINE_TUNABLES, DIRECTORY(0555), 0, NULL, NULL, "overrides for every process without its own"},
+    {"self",       GM_IN_ROOT,    GM_IN_NOTHING,          S_IFLNK | 0777, 0, NULL, NULL, "the reader's own directory"},
+    {NULL,         GM_IN_ROOT,    GM_IN_PROCESS,          DIRECTORY(0500), 0, NULL, NULL, "a process"},
+    {"comm",       GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_comm, NULL, "name of the process"},
+    {"uid",        GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_uid, NULL, "user the process runs as"},
+    {"start_time", GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_start_time, NULL, "clock ticks after boot, as in /proc/<pid>/stat"},
+    {"serial",     GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_serial, NULL, "number of the registration"},
+    {"state",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_state, NULL, "running, stopped, unresponsive or exiting"},
+    {"stats",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_stats, NULL, "figures of the process, summed over its devices"},
+    {"pools",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_pools, NULL, "the pools of each device"},
+    {"tunables",   GM_IN_PROCESS, GM_IN_PROCESS_TUNABLES, DIRECTORY(0500), 0, NULL, NULL, "values in force; a written one overrides, `default` clears it"},
+    {".applied",   GM_IN_PROCESS_TUNABLES, GM_IN_NOTHING, READABLE, 0, gm_show_applied, NULL, "what was set and what the process says is in force"},
 #define GMLAKE_TUNABLE(name, type, min, max, def, unit, help)                                                          \
-    {#name,        GM_IN_MACHINE_TUNABLES, GM_IN_NOTHING, WRITABLE, gm_show_machine_tunable, gm_store_tunable, GMLAKE_TUNABLE_##name, help},
+    {#name,        GM_IN_MACHINE_TUNABLES, GM_IN_NOTHING, WRITABLE, GMLAKE_TUNABLE_##name, gm_show_machine_tunable, gm_store_tunable, help},
 #include <gmlake/tunables.def>
 #undef GMLAKE_TUNABLE
 #define GMLAKE_TUNABLE(name, type, min, max, def, unit, help)                                                          \
-    {#name,        GM_IN_PROCESS_TUNABLES, GM_IN_NOTHING, WRITABLE, gm_show_tunable, gm_store_tunable, GMLAKE_TUNABLE_##name, help},
+    {#name,        GM_IN_PROCESS_TUNABLES, GM_IN_NOTHING, WRITABLE, GMLAKE_TUNABLE_##name, gm_show_tunable, gm_store_tunable, help},
 #include <gmlake/tunables.def>
 #undef GMLAKE_TUNABLE
 };

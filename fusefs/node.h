@@ -35,10 +35,10 @@ struct gm_node {
     enum gm_place in;    /* the directory that has it */
     enum gm_place holds; /* directories: what it has */
     mode_t mode;
-    gm_show *show;   /* files and links: what is read */
-    gm_store *store; /* NULL: cannot be written */
-    unsigned argument;
-    const char *help; /* one line for the manual */
+    unsigned argument; /* which tunable */
+    gm_show *show;     /* files: what is read */
+    gm_store *store;   /* NULL: cannot be written */
+    const char *help;  /* one line for the manual */
 };
 
 /* The table. Its first row is the root. */

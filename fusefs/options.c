@@ -59,16 +59,9 @@ static int set_path(char out[PATH_MAX], const char *value)
     if (value[0] != '/' && getcwd(here, sizeof here) == NULL) {
         return usage_error("the working directory is gone: give absolute paths", "");
     }
-    size_t length = strlen(here);
-    if (value[0] == '\0' || length + 1 + strlen(value) >= PATH_MAX) {
-        return usage_error("not a path: ", value);
-    }
-    memcpy(out, here, length);
-    if (length > 0) {
-        out[length++] = '/';
-    }
-    strcpy(out + length, value);
-    return -1;
+    const char *slash = here[0] != '\0' ? "/" : "";
+    int length = value[0] != '\0' ? snprintf(out, PATH_MAX, "%s%s%s", here, slash, value) : -1;
+    return length > 0 && length < PATH_MAX ? -1 : usage_error("not a path: ", value);
 }
 
 /* DIR or DIR=SECONDS. */

@@ -234,7 +234,7 @@ int gm_socket_open(const char *path, struct gm_made *made, struct gm_socket *out
         gm_log("%s: a socket's name has at most %zu characters", path, sizeof address.sun_path - 1);
         return -ENAMETOOLONG;
     }
-    strcpy(address.sun_path, path);
+    memcpy(address.sun_path, path, strlen(path));
     int rc = make_parent(path, made);
     if (rc < 0) {
         return rc;
@@ -255,7 +255,7 @@ int gm_socket_open(const char *path, struct gm_made *made, struct gm_socket *out
         return rc;
     }
     *out = (struct gm_socket){.fd = rc, .lock_fd = lock_fd};
-    strcpy(out->path, path);
+    snprintf(out->path, sizeof out->path, "%s", path);
     return 0;
 }
 

@@ -31,17 +31,25 @@ static ssize_t read_file(pid_t pid, const char *name, char *out, size_t size)
 
 int gm_proc_stat_parse(const char *text, struct gm_proc_stat *out)
 {
-    /* The name is in parentheses and may hold any of these itself: the last one ends it. */
-    const char *after = strrchr(text, ')');
-    struct gm_proc_stat stat;
-    unsigned long long start_time;
-    if (after == NULL ||
-        sscanf(after, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &stat.state,
-               &start_time) != 2) {
+    /* The name, in parentheses, may hold any of these itself: the last one ends it. The state is field 3. */
+    const char *field = strrchr(text, ')');
+    if (field == NULL || field[1] != ' ' || field[2] == '\0') {
         return -EBADMSG;
     }
-    stat.start_time = start_time;
-    *out = stat;
+    char state = field[2];
+    field++;
+    for (int number = 3; number < 22; number++) {
+        field = strchr(field + 1, ' ');
+        if (field == NULL) {
+            return -EBADMSG;
+        }
+    }
+    char *end;
+    unsigned long long start_time = strtoull(field + 1, &end, 10);
+    if (end == field + 1) {
+        return -EBADMSG;
+    }
+    *out = (struct gm_proc_stat){.state = state, .start_time = start_time};
     return 0;
 }
 
@@ -91,7 +99,7 @@ void gm_make_printable(char *text, size_t length)
 
 int gm_proc_comm(pid_t pid, char out[GM_COMM_SIZE])
 {
-    char text[GM_COMM_SIZE];
+    char text[GM_COMM_SIZE] = "";
     ssize_t length = read_file(pid, "comm", text, sizeof text);
     if (length < 0) {
         return (int)length;

@@ -167,11 +167,13 @@ static int register_process(struct gm_server *server, struct connection *connect
     if (rc < 0) {
         return rc;
     }
-    rc = gm_machine_add(server->machine, &connection->identity, &pages, hello->wanted, &connection->process);
+    struct gm_process *process = NULL;
+    rc = gm_machine_add(server->machine, &connection->identity, &pages, hello->wanted, &process);
     if (rc < 0) {
         gm_pages_destroy(&pages);
     } else {
-        rc = send_welcome(connection->fd, connection->process->serial, fds);
+        connection->process = process;
+        rc = send_welcome(connection->fd, process->serial, fds);
     }
     close(fds[0]);
     close(fds[1]);
@@ -273,7 +275,7 @@ static bool over_quota(const struct gm_server *server, uid_t uid)
 
 static int add_connection(struct gm_server *server, int fd)
 {
-    struct gm_identity identity;
+    struct gm_identity identity = {.pidfd = -1};
     int rc = identify(fd, &identity);
     if (rc < 0) {
         return rc;
@@ -314,6 +316,7 @@ static void pause_listening(struct gm_server *server, int error)
 
 static void accept_connection(struct gm_server *server)
 {
+    /* cppcheck-suppress nullPointer ; who it is, is asked in another way */
     int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {

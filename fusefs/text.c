@@ -44,6 +44,7 @@ void gm_text_add(struct gm_text *text, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start() is right above */
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
     if (length < 0 || !make_room(text, (size_t)length)) {
@@ -51,6 +52,7 @@ void gm_text_add(struct gm_text *text, const char *format, ...)
         return;
     }
     va_start(arguments, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start() is right above */
     vsnprintf(text->data + text->length, (size_t)length + 1, format, arguments);
     va_end(arguments);
     text->length += (size_t)length;

@@ -26,6 +26,7 @@
 #define CONNECT_SLOWEST_MS 2000
 #define THREAD_STACK       (256u << 10)
 
+/* NOLINTNEXTLINE(misc-redundant-expression): that both sides are the same is the point */
 _Static_assert(GMLAKE_CTL_NO_OVERRIDE == GM_TUNABLE_NO_OVERRIDE, "the page is read as it is");
 
 enum agent_state { STOPPED, RUNNING, ENDING };

@@ -171,8 +171,8 @@ static int map_page(int fd, size_t size, int protection, void **out)
 
 static int map_pages(struct gm_connection *connection, const struct answer *answer)
 {
-    void *stats;
-    void *tunables;
+    void *stats = NULL;
+    void *tunables = NULL;
     int rc = map_page(answer->fds[0], sizeof *connection->stats, PROT_READ | PROT_WRITE, &stats);
     if (rc < 0) {
         return rc;
