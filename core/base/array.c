@@ -20,9 +20,8 @@ int gm_array_reserve(struct gm_array *array, uint32_t count, size_t size)
     if (bytes / size > UINT32_MAX) {
         return -ENOMEM;
     }
-    void *data = array->data == NULL
-                     ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                     : mremap(array->data, array->bytes, bytes, MREMAP_MAYMOVE);
+    void *data = array->data == NULL ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                     : mremap(array->data, array->bytes, bytes, MREMAP_MAYMOVE);
     if (data == MAP_FAILED) {
         return -ENOMEM;
     }

@@ -11,10 +11,10 @@
 enum gm_lock_rank {
     GM_RANK_CREATE = 1, /* api: making the shared allocator of a device */
     GM_RANK_REGISTRY,   /* api: the list of allocators of the process */
-    GM_RANK_AGENT,        /* ctl: the connection to the daemon */
-    GM_RANK_POOL,         /* pool: everything of one device's pool */
-    GM_RANK_TUNABLES,     /* ctl: writers of tunables (readers take no lock) */
-    GM_RANK_ORIGIN,       /* preload: which blocks came from plain calls */
+    GM_RANK_AGENT,      /* ctl: the connection to the daemon */
+    GM_RANK_POOL,       /* pool: everything of one device's pool */
+    GM_RANK_TUNABLES,   /* ctl: writers of tunables (readers take no lock) */
+    GM_RANK_ORIGIN,     /* preload: which blocks came from plain calls */
     GM_RANK_COUNT
 };
 
@@ -23,7 +23,10 @@ struct gm_lock {
     enum gm_lock_rank rank;
 };
 
-#define GM_LOCK_INIT(rank_) {PTHREAD_MUTEX_INITIALIZER, rank_}
+#define GM_LOCK_INIT(rank_)                                                                                            \
+    {                                                                                                                  \
+        PTHREAD_MUTEX_INITIALIZER, rank_                                                                               \
+    }
 
 void gm_lock_init(struct gm_lock *lock, enum gm_lock_rank rank);
 void gm_lock_finish(struct gm_lock *lock);

@@ -33,18 +33,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GM_UNIT_SHIFT 9u
-#define GM_UNIT_SIZE ((uint64_t)1 << GM_UNIT_SHIFT)
-#define GM_PAGE_UNITS (1u << (GM_PAGE_SHIFT - GM_UNIT_SHIFT))
+#define GM_UNIT_SHIFT  9u
+#define GM_UNIT_SIZE   ((uint64_t)1 << GM_UNIT_SHIFT)
+#define GM_PAGE_UNITS  (1u << (GM_PAGE_SHIFT - GM_UNIT_SHIFT))
 #define GM_CHUNK_PAGES 64u /* one bit a page in a 64-bit mask */
-#define GM_NONE UINT32_MAX
+#define GM_NONE        UINT32_MAX
 
 /* A stamp says when memory was last used: the stream in the top byte, the pool's operation count below. */
-#define GM_STAMP_SHIFT 56u
+#define GM_STAMP_SHIFT   56u
 #define GM_SEQUENCE_MASK (((uint64_t)1 << GM_STAMP_SHIFT) - 1)
-#define GM_STREAMS_MAX 250u  /* streams told apart at a time */
-#define GM_STREAM_ANY 254u   /* in a stamp: any stream of the context, known to us or not */
-#define GM_STREAM_MIXED 255u /* in a stamp: several streams, all up to this sequence */
+#define GM_STREAMS_MAX   250u /* streams told apart at a time */
+#define GM_STREAM_ANY    254u /* in a stamp: any stream of the context, known to us or not */
+#define GM_STREAM_MIXED  255u /* in a stamp: several streams, all up to this sequence */
 
 /* Where a chunk is mapped. */
 struct gm_place {
@@ -128,9 +128,9 @@ struct gm_range {
     uint32_t start_shift;   /* units to start granules */
     uint32_t granule_shift; /* units to gap granules */
     uint32_t granules;
-    uint32_t bound;   /* no gap in the range has a larger one */
-    bool shared;      /* a chunk here has, or had, another slot */
-    uint32_t last;    /* last node; GM_NONE: nothing mapped */
+    uint32_t bound; /* no gap in the range has a larger one */
+    bool shared;    /* a chunk here has, or had, another slot */
+    uint32_t last;  /* last node; GM_NONE: nothing mapped */
     uint32_t *node_at;
     uint32_t *slot_of_page;
     uint64_t *usable; /* a bit a page */
@@ -149,11 +149,11 @@ struct gm_range {
 
 struct gm_stream {
     CUstream handle;
-    uint64_t last_free;   /* sequence */
-    uint64_t done;        /* work of frees up to this sequence has completed */
-    uint64_t last_record; /* sequence covered by the newest event */
-    uint64_t polled;      /* sequence at the last look at the events */
-    uint32_t head, count; /* ring of events in flight */
+    uint64_t last_free;               /* sequence */
+    uint64_t done;                    /* work of frees up to this sequence has completed */
+    uint64_t last_record;             /* sequence covered by the newest event */
+    uint64_t polled;                  /* sequence at the last look at the events */
+    uint32_t head, count;             /* ring of events in flight */
     CUevent events[GM_STREAM_EVENTS]; /* created when first needed, then reused */
     uint64_t recorded[GM_STREAM_EVENTS];
     uint64_t waited[GM_STREAMS_MAX]; /* this stream waits for frees of stream i up to this sequence */
@@ -166,7 +166,7 @@ struct gm_stream {
  */
 #define GM_SLAB_OBJECTS 64u
 #define GM_SLAB_CLASSES 24u
-#define GM_SLAB_MAX (16u << 10)
+#define GM_SLAB_MAX     (16u << 10)
 
 struct gm_slab {
     uint64_t free;
@@ -223,15 +223,13 @@ struct gm_pool {
     uint64_t busy_pages;
     uint64_t alias_pages;      /* pages mapped by alias slots */
     uint64_t alias_busy_pages; /* pages in use through alias slots */
-    uint64_t freed_bytes;  /* ever; tells the loading phase */
-    uint64_t served_bytes; /* ever asked for; the clock of the cut gate */
-    uint32_t walk_left;    /* slots this call may still look at */
-    uint64_t relieved;     /* sequence of the last look at the limits on what is kept */
-    uint64_t full_served;  /* served_bytes when the device last refused memory */
-    bool has_been_full;
+    uint64_t freed_bytes;      /* ever; tells the loading phase */
+    uint64_t served_bytes;     /* ever asked for; the clock of the cut gate */
+    uint32_t walk_left;        /* slots this call may still look at */
+    uint64_t relieved;         /* sequence of the last look at the limits on what is kept */
+    uint64_t full_until;       /* served_bytes up to which the device counts as full, for it refused memory lately */
 
-    uint64_t over_served; /* served_bytes when the pool last grew beyond its bound */
-    bool has_grown_over;
+    uint64_t short_until;  /* served_bytes up to which memory counts as short: the pool outgrew its bound lately */
     int64_t cut_tokens_ns; /* time that cuts may still take */
     uint64_t cut_tokens_at_ns;
     uint64_t cut_peak; /* reserved_peak that tokens were given for */

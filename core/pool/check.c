@@ -15,8 +15,8 @@
 
 /* What a walk over the structs sums up to. */
 struct sums {
-    uint64_t *busy;      /* by chunk: pages under nodes */
-    uint32_t *in_range;  /* by chunk: the range that uses it + 1, per page */
+    uint64_t *busy;     /* by chunk: pages under nodes */
+    uint32_t *in_range; /* by chunk: the range that uses it + 1, per page */
     uint64_t busy_pages, alias_pages, alias_busy_pages, free_chunk_pages, chunks, mappings, reserved;
     uint64_t requested, allocated, blocks, stitched_blocks, stitched_bytes, pending_bytes;
     uint32_t nodes;

@@ -10,10 +10,12 @@
 #include "stream.h"
 #include "tunables.h"
 
-#define MOST_PLACES 3u           /* a chunk mapped more often costs too much to cut */
-#define BURST_NS 25000000        /* budget saved up at most */
-#define GROWTH_NS_PER_GB 1000000 /* budget for growing by a GB */
-#define GATE_PEAKS 4u            /* cuts follow growth beyond the bound for as long as this many peaks are served */
+#define MOST_PLACES      5u       /* a chunk mapped more often costs too much to cut */
+#define BURST_NS         25000000 /* budget saved up at most */
+#define OVER_MILLE       1012     /* from this many thousandths of the peak on */
+#define OVER_NS          300000   /* budget for a page of growth beyond the bound */
+#define GROWTH_NS_PER_GB 1000000  /* budget for growing by a GB */
+#define WINDOW_PEAKS     10u      /* memory counts as short until this many peaks have been served */
 
 /* Modelled driver time of a cut (H200, driver 580): per place unmap and map twice; release, create twice. */
 static int64_t cost_ns(const struct gm_chunk *chunk)
@@ -43,9 +45,22 @@ static bool afford(struct gm_pool *pool, int64_t ns)
     return true;
 }
 
+uint64_t gm_cut_window(const struct gm_pool *pool)
+{
+    return WINDOW_PEAKS * pool->counts.requested_peak;
+}
+
 bool gm_cut_is_pressed(const struct gm_pool *pool)
 {
-    return pool->has_been_full && pool->served_bytes - pool->full_served <= GATE_PEAKS * pool->counts.requested_peak;
+    return pool->served_bytes < pool->full_until;
+}
+
+void gm_cut_note_over(struct gm_pool *pool, uint32_t pages)
+{
+    pool->short_until = pool->served_bytes + gm_cut_window(pool);
+    if (pool->vmm.reserved > pool->counts.requested_peak / 1000 * OVER_MILLE) {
+        pool->cut_tokens_ns += (int64_t)pages * OVER_NS;
+    }
 }
 
 /* Memory is short: the pool outgrew its bound lately, is near its peak, and pins more than 0.3 % of it for nothing. */
@@ -53,8 +68,7 @@ static bool is_short(const struct gm_pool *pool, uint32_t taken)
 {
     uint64_t peak = pool->counts.requested_peak;
     uint64_t reserved = pool->vmm.reserved;
-    if (!pool->has_grown_over || pool->served_bytes - pool->over_served > GATE_PEAKS * peak ||
-        reserved < peak / 100 * 99) {
+    if (pool->served_bytes >= pool->short_until || reserved < peak / 100 * 99) {
         return false;
     }
     uint64_t used = pool->counts.requested + (pool->free_chunk_pages << GM_PAGE_SHIFT);

@@ -21,6 +21,12 @@
  */
 uint32_t gm_cut_if_worth(struct gm_pool *pool, uint32_t chunk, uint32_t head, uint32_t taken);
 
+/* The pool has outgrown its bound by @pages: memory is short for a while, and cuts may cost more. */
+void gm_cut_note_over(struct gm_pool *pool, uint32_t pages);
+
+/* Bytes served for which memory counts as short after the pool has outgrown its bound: about two iterations' worth. */
+uint64_t gm_cut_window(const struct gm_pool *pool);
+
 /* Whether the device has refused memory lately. */
 bool gm_cut_is_pressed(const struct gm_pool *pool);
 

@@ -171,8 +171,7 @@ int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum g
         if (rc != -ENOMEM) {
             return rc;
         }
-        pool->full_served = pool->served_bytes;
-        pool->has_been_full = true;
+        pool->full_until = pool->served_bytes + gm_cut_window(pool);
         rc = plan_at_limit(pool, request, gap, start);
         return rc == -ENOMEM ? -EAGAIN : rc;
     case GM_STEP_SLABS:

@@ -12,8 +12,16 @@
 
 #include "plan.h"
 
-enum gm_step { GM_STEP_SYNC, GM_STEP_WAIT, GM_STEP_PLAN, GM_STEP_SLABS, GM_STEP_WAIT_ALL, GM_STEP_DRAIN, GM_STEP_EVICT,
-               GM_STEP_OUT };
+enum gm_step {
+    GM_STEP_SYNC,
+    GM_STEP_WAIT,
+    GM_STEP_PLAN,
+    GM_STEP_SLABS,
+    GM_STEP_WAIT_ALL,
+    GM_STEP_DRAIN,
+    GM_STEP_EVICT,
+    GM_STEP_OUT
+};
 
 /*
  * Takes the next step from *step on. 0: the request fits into *gap at *start. -EAGAIN: something has changed, search

@@ -13,13 +13,13 @@
 #include <string.h>
 
 /* Driver time of an H200 (driver 580): map and make accessible; create, map and make accessible; reserve a range. */
-#define ALIAS_NS 32400u
+#define ALIAS_NS  32400u
 #define CREATE_NS 45000u
-#define RANGE_NS 10000u
+#define RANGE_NS  10000u
 /* What a page of growth is worth in driver time: a stitch of 30 chunks. */
 #define GROWTH_NS 1000000u
 
-#define GIB ((uint64_t)1 << 30)
+#define GIB       ((uint64_t)1 << 30)
 
 bool gm_plan_is_loading(const struct gm_pool *pool)
 {

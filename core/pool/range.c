@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANGE_SHIFT 32u                          /* ranges begin and end at multiples of 4 GiB */
-#define RANGE_SIZE_MAX ((uint64_t)1 << 39)       /* keeps units, and bounds in them, within 31 bits */
-#define ADDRESS_BITS 49u                         /* what a device of today addresses */
-#define OWNERS (1u << (ADDRESS_BITS - RANGE_SHIFT))
+#define RANGE_SHIFT    32u                 /* ranges begin and end at multiples of 4 GiB */
+#define RANGE_SIZE_MAX ((uint64_t)1 << 39) /* keeps units, and bounds in them, within 31 bits */
+#define ADDRESS_BITS   49u                 /* what a device of today addresses */
+#define OWNERS         (1u << (ADDRESS_BITS - RANGE_SHIFT))
 
 /* The owner of each 4 GiB of addresses. Written under the pool's lock, read without. */
 static struct owner {
@@ -62,10 +62,9 @@ static const struct {
     uint32_t start_shift;
     uint32_t granule_shift;
 } shifts[GM_CLASS_COUNT] = {
-    [GM_CLASS_SMALL] = {5, 11},   /* 16 KiB, 1 MiB */
-    [GM_CLASS_MEDIUM] = {11, 14}, /* 1 MiB, 8 MiB */
-    [GM_CLASS_MEDIUM_ALIGNED] = {11, 14},
-    [GM_CLASS_LARGE] = {15, 17}, /* 16 MiB, 64 MiB */
+    [GM_CLASS_SMALL] = {5, 11},                                        /* 16 KiB, 1 MiB */
+    [GM_CLASS_MEDIUM] = {11, 14},                                      /* 1 MiB, 8 MiB */
+    [GM_CLASS_MEDIUM_ALIGNED] = {11, 14}, [GM_CLASS_LARGE] = {15, 17}, /* 16 MiB, 64 MiB */
     [GM_CLASS_LARGE_ALIGNED] = {15, 17},
 };
 

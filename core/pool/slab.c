@@ -152,8 +152,8 @@ int gm_slab_free(struct gm_pool *pool, uint32_t node_index, uint64_t offset, uin
             return rc;
         }
         struct gm_slab_pending *pending = pool->slab_pending.data;
-        pending[pool->slab_pending.count++] = (struct gm_slab_pending){
-            .stamp = stamp, .slab = index, .object = (uint32_t)object};
+        pending[pool->slab_pending.count++] =
+            (struct gm_slab_pending){.stamp = stamp, .slab = index, .object = (uint32_t)object};
         slab->awaiting |= (uint64_t)1 << object;
     } else {
         give_back(pool, index, (uint32_t)object);

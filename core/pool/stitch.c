@@ -72,8 +72,8 @@ static int append_picked(struct gm_pool *pool, uint32_t range, uint32_t count)
 }
 
 /* Maps a partly used chunk with a hole large enough. */
-static int run_hole(struct gm_pool *pool, const struct gm_request *request, const struct gm_plan *plan,
-                    uint32_t range, uint32_t *gap, uint32_t *start)
+static int run_hole(struct gm_pool *pool, const struct gm_request *request, const struct gm_plan *plan, uint32_t range,
+                    uint32_t *gap, uint32_t *start)
 {
     int rc = gm_range_extend(pool, range, plan->hole);
     if (rc < 0) {
@@ -120,8 +120,7 @@ int gm_stitch_run(struct gm_pool *pool, const struct gm_request *request, const 
         return rc;
     }
     if (plan->over_bound) {
-        pool->over_served = pool->served_bytes;
-        pool->has_grown_over = true;
+        gm_cut_note_over(pool, plan->grow_pages);
     }
     pool->counts.grow += plan->grow_pages > 0;
     pool->counts.stitch += plan->picked > 0 || plan->suffix != GM_NONE || plan->prefix != GM_NONE;

@@ -6,15 +6,15 @@
 #include "errors.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* Operations between two events of a stream, and between two looks at its events (0.2 us each). */
 #define RECORD_EVERY 64u
-#define POLL_EVERY 16u
+#define POLL_EVERY   16u
 
 /* In place of the handle of a stream that is no more; no stream has it. */
-#define RETIRED ((CUstream)(uintptr_t)-1)
+#define RETIRED       ((CUstream)(uintptr_t)-1)
 
 #define STREAMS_BYTES (GM_STREAMS_MAX * sizeof(struct gm_stream))
 
@@ -138,7 +138,8 @@ void gm_stream_note_free(struct gm_pool *pool, uint32_t index)
 {
     struct gm_stream *stream = &pool->streams[index];
     stream->last_free = pool->sequence;
-    if (pool->stream_count > 1 && pool->sequence - stream->last_record >= RECORD_EVERY) {
+    bool is_asked_for = pool->stream_count > 1 || pool->served_bytes < pool->short_until;
+    if (is_asked_for && pool->sequence - stream->last_record >= RECORD_EVERY) {
         if (stream->count == GM_STREAM_EVENTS) {
             poll(pool, stream);
         }

@@ -3,8 +3,8 @@
  * waited for.
  *
  * STRUCTURE    A free stamps the chunks it touched with its stream and the pool's operation count. As soon as there
- *              is more than one stream, streams that free record events; event and count tell which stamps are done.
- *              One stream alone never records any.
+ *              is more than one stream, or chunks may have to be cut, streams that free record events; event and
+ *              count tell which stamps are done. One stream alone in steady state records none.
  * CONCURRENCY  the pool's lock is held. gm_stream_drain() drops it while it waits.
  */
 #ifndef GM_STREAM_H

@@ -206,8 +206,7 @@ uint32_t gm_walk_longest(struct gm_pool *pool, uint32_t index, uint64_t *total)
         const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, page);
         uint32_t start = gm_max(page * GM_PAGE_UNITS, gap->start);
         uint32_t end = gm_min((page + 1) * GM_PAGE_UNITS, gap_end);
-        bool usable = slot->chunk != GM_NONE &&
-                      busy_elsewhere(gap, slot, gm_chunk(pool, slot->chunk), start, end) == 0;
+        bool usable = slot->chunk != GM_NONE && busy_elsewhere(gap, slot, gm_chunk(pool, slot->chunk), start, end) == 0;
         run = usable ? run + end - start : 0;
         *total += usable ? end - start : 0;
         longest = gm_max(longest, run);

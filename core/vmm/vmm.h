@@ -16,7 +16,7 @@
 
 /* What the driver hands out memory in, on every device known: 2 MiB. gm_vmm_init() refuses others. */
 #define GM_PAGE_SHIFT 21u
-#define GM_PAGE_SIZE ((uint64_t)1 << GM_PAGE_SHIFT)
+#define GM_PAGE_SIZE  ((uint64_t)1 << GM_PAGE_SHIFT)
 
 struct gm_vmm {
     const struct gm_cu *cu;
