@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #define THREADS 4
-#define ROUNDS  300
+#define ROUNDS  (GM_TEST_SANITIZED ? 60 : 300)
 
 static unsigned next_random(unsigned *state)
 {
@@ -24,7 +24,7 @@ static void *work(void *argument)
     CUevent event = sim_event();
     for (int round = 0; round < ROUNDS; round++) {
         unsigned kind = next_random(&state) % 3;
-        size_t size = kind == 2 ? PAGE : next_random(&state) % (3 * MIB) + 1;
+        size_t size = kind == 2 ? PAGE : next_random(&state) % (MIB / 4) + 1;
         CUdeviceptr address = 0;
         CUmemGenericAllocationHandle chunk = 0;
         if (kind == 0) {

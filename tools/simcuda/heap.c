@@ -151,16 +151,11 @@ static struct sim_block *find(const struct sim_heap *heap, uint64_t size, uint64
     return others ? second_best : NULL;
 }
 
-struct sim_block *sim_heap_take(struct sim_heap *heap, uint64_t size, uint64_t alignment,
-                                const struct sim_stream *stream, bool others)
+struct sim_block *sim_heap_carve(struct sim_heap *heap, struct sim_block *block, uint64_t address, uint64_t size)
 {
-    struct sim_block *block = find(heap, size, alignment, stream, others);
-    if (block == NULL) {
-        return NULL;
-    }
-    uint64_t waste = head_waste(block, alignment);
-    struct sim_block *body = waste > 0 ? new_block(heap) : block;
-    struct sim_block *tail = block->size - waste > size ? new_block(heap) : block;
+    uint64_t head = address - block->address;
+    struct sim_block *body = head > 0 ? new_block(heap) : block;
+    struct sim_block *tail = block->size - head > size ? new_block(heap) : block;
     if (body == NULL || tail == NULL) {
         if (body != NULL && body != block) {
             recycle(heap, body);
@@ -169,7 +164,7 @@ struct sim_block *sim_heap_take(struct sim_heap *heap, uint64_t size, uint64_t a
     }
     set_taken(heap, block);
     if (body != block) {
-        cut(block, waste, body);
+        cut(block, head, body);
         set_free(heap, block);
     }
     if (tail != block) {
@@ -177,6 +172,21 @@ struct sim_block *sim_heap_take(struct sim_heap *heap, uint64_t size, uint64_t a
         set_free(heap, tail);
     }
     return body;
+}
+
+struct sim_block *sim_heap_take(struct sim_heap *heap, uint64_t size, uint64_t alignment,
+                                const struct sim_stream *stream, bool others)
+{
+    struct sim_block *block = find(heap, size, alignment, stream, others);
+    return block == NULL ? NULL : sim_heap_carve(heap, block, block->address + head_waste(block, alignment), size);
+}
+
+struct sim_block *sim_heap_smaller(const struct sim_heap *heap, const struct sim_block *block)
+{
+    if (block == NULL) {
+        return as_block(sim_tree_floor(&heap->free, UINT64_MAX, UINT64_MAX));
+    }
+    return as_block(sim_tree_floor(&heap->free, block->size, block->address - 1));
 }
 
 struct sim_block *sim_heap_give(struct sim_heap *heap, struct sim_block *block, const struct sim_point *usable)
@@ -215,7 +225,9 @@ void sim_heap_drop(struct sim_heap *heap, struct sim_block *first)
 {
     for (struct sim_block *block = first; block != NULL;) {
         struct sim_block *after = block->after;
-        set_taken(heap, block);
+        if (block->free) {
+            set_taken(heap, block);
+        }
         recycle(heap, block);
         block = after;
     }

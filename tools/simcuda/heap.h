@@ -44,13 +44,19 @@ struct sim_block *sim_heap_add(struct sim_heap *heap, uint64_t address, uint64_t
 struct sim_block *sim_heap_take(struct sim_heap *heap, uint64_t size, uint64_t alignment,
                                 const struct sim_stream *stream, bool others);
 
+/* The largest free block below @block in the order of sizes; NULL as @block: the largest of all. NULL: none. */
+struct sim_block *sim_heap_smaller(const struct sim_heap *heap, const struct sim_block *block);
+
+/* Takes [address, address + size) out of the free @block that holds it; NULL: no host memory. */
+struct sim_block *sim_heap_carve(struct sim_heap *heap, struct sim_block *block, uint64_t address, uint64_t size);
+
 /* Gives a taken block back, to be used by anybody from @usable on; returns the free block that it is now part of. */
 struct sim_block *sim_heap_give(struct sim_heap *heap, struct sim_block *block, const struct sim_point *usable);
 
 /* Merges what could not be merged when it was given. */
 void sim_heap_merge(struct sim_heap *heap);
 
-/* Removes a segment by its first block; all of it must be free. */
+/* Removes a segment by its first block, free or taken. */
 void sim_heap_drop(struct sim_heap *heap, struct sim_block *first);
 
 /* Frees the spare records. */

@@ -1,128 +1,23 @@
 /*
- * pool.c - segments, blocks and reuse of stream-ordered pools.
+ * pool.c - blocks of stream-ordered pools, and which stream may have them when.
  */
 #include "pool.h"
 
 #include "clock.h"
 #include "context.h"
 #include "graph.h"
-#include "memory.h"
 #include "objects.h"
+#include "segment.h"
 
 #include <stdlib.h>
 
 #define ALIGNMENT 512ull
 
-struct segment {
-    struct sim_node node; /* key: the address */
-    struct sim_pool *pool;
-    struct sim_span span;
-    uint64_t offset;
-    struct sim_block *first;
-    uint64_t taken; /* blocks */
-};
-
-static struct sim_tree segments; /* of all pools */
-static struct sim_pool *pools;   /* all */
-
-static struct segment *segment_of(uint64_t address)
-{
-    struct sim_node *node = sim_tree_floor(&segments, address, 0);
-    struct segment *segment = node == NULL ? NULL : SIM_OWNER(node, struct segment, node);
-    return segment != NULL && address - segment->node.key < segment->span.size ? segment : NULL;
-}
-
-uint64_t sim_pool_step(uint64_t address, uint64_t size)
-{
-    const struct segment *segment = segment_of(address);
-    if (segment == NULL || size > segment->span.size - (address - segment->node.key)) {
-        return 0;
-    }
-    return address - (address - segment->node.key) % SIM_POOL_STEP;
-}
-
-/* ---- segments ---- */
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static bool add_segment(struct sim_pool *pool, uint64_t size)
-{
-    uint64_t rounded = (size + SIM_POOL_STEP - 1) / SIM_POOL_STEP * SIM_POOL_STEP;
-    if (rounded < size || (pool->most != 0 && pool->reserved + rounded > pool->most)) {
-        return false;
-    }
-    struct segment *segment = malloc(sizeof *segment);
-    if (segment == NULL) {
-        return false;
-    }
-    if (!sim_memory_open(pool->device, rounded, &segment->span, &segment->offset)) {
-        free(segment);
-        return false;
-    }
-    segment->first = sim_heap_add(&pool->heap, segment->span.address, rounded);
-    if (segment->first == NULL) {
-        sim_memory_close(pool->device, &segment->span, segment->offset);
-        free(segment);
-        return false;
-    }
-    segment->pool = pool;
-    segment->taken = 0;
-    segment->node.key = segment->span.address;
-    segment->node.tie = 0;
-    sim_tree_insert(&segments, &segment->node);
-    pool->idle_segments++;
-    pool->reserved += rounded;
-    pool->reserved_high = most(pool->reserved_high, pool->reserved);
-    for (uint64_t step = 0; step < rounded; step += SIM_POOL_STEP) {
-        sim_clock_charge(SIM_COST_STEP_GROW, SIM_POOL_STEP);
-    }
-    return true;
-}
-
-static void drop_segment(struct segment *segment)
-{
-    struct sim_pool *pool = segment->pool;
-    for (uint64_t step = 0; step < segment->span.size; step += SIM_POOL_STEP) {
-        sim_clock_charge(SIM_COST_STEP_TRIM, SIM_POOL_STEP);
-    }
-    sim_heap_drop(&pool->heap, segment->first);
-    sim_tree_remove(&segments, &segment->node);
-    pool->idle_segments--;
-    pool->reserved -= segment->span.size;
-    sim_memory_close(pool->device, &segment->span, segment->offset);
-    free(segment);
-}
-
-/* No block is taken, and no stream is still at work on one that was. */
-static bool idle(const struct segment *segment)
-{
-    if (segment->taken > 0) {
-        return false;
-    }
-    for (const struct sim_block *block = segment->first; block != NULL; block = block->after) {
-        if (!sim_point_past(&block->usable)) {
-            return false;
-        }
-    }
-    return true;
-}
+static struct sim_pool *pools; /* all */
 
 void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
 {
-    uint64_t place = UINT64_MAX;
-    while (pool->idle_segments > 0 && pool->reserved > keep) {
-        struct sim_node *node = sim_tree_floor(&segments, place, 0);
-        if (node == NULL) {
-            return;
-        }
-        struct segment *segment = SIM_OWNER(node, struct segment, node);
-        place = node->key - 1;
-        if (segment->pool == pool && idle(segment)) {
-            drop_segment(segment);
-        }
+    while (pool->reserved > keep && sim_segment_release_step(pool)) {
     }
 }
 
@@ -145,12 +40,7 @@ void sim_pool_settle(struct sim_device *device)
 static struct sim_block *take(struct sim_pool *pool, uint64_t size, const struct sim_stream *stream)
 {
     struct sim_block *block = sim_heap_take(&pool->heap, size, ALIGNMENT, stream, stream != NULL && pool->reuse[2]);
-    if (block != NULL) {
-        struct segment *segment = segment_of(block->address);
-        pool->idle_segments -= segment->taken == 0;
-        segment->taken++;
-        pool->blocks++;
-    }
+    pool->blocks += block != NULL;
     return block;
 }
 
@@ -175,10 +65,7 @@ static void end_pool(struct sim_pool *pool)
 
 static void give(struct sim_pool *pool, struct sim_block *block, const struct sim_point *usable)
 {
-    struct segment *segment = segment_of(block->address);
     sim_heap_give(&pool->heap, block, usable);
-    segment->taken--;
-    pool->idle_segments += segment->taken == 0;
     if (--pool->blocks == 0 && pool->destroyed) {
         end_pool(pool);
     }
@@ -207,18 +94,18 @@ static struct sim_block *find_block(struct sim_pool *pool, uint64_t size, const 
         sim_heap_merge(&pool->heap);
         block = take(pool, size, stream);
     }
-    if (block == NULL && add_segment(pool, size)) {
+    if (block == NULL && sim_segment_add(pool, size)) {
         block = take(pool, size, stream);
     }
     if (block == NULL) {
-        /* The device is full: what is on its way back is waited for, then idle segments of all pools go. */
+        /* The device is full: what is on its way back is waited for, then free steps of all pools go. */
         sim_device_wait(pool->device);
         sim_heap_merge(&pool->heap);
         block = take(pool, size, stream);
     }
     if (block == NULL) {
         trim_device(pool->device, false);
-        block = add_segment(pool, size) ? take(pool, size, stream) : NULL;
+        block = sim_segment_add(pool, size) ? take(pool, size, stream) : NULL;
     }
     return block;
 }
@@ -261,7 +148,7 @@ CUresult sim_pool_allocate(struct sim_pool *pool, uint64_t size, struct sim_stre
     pooled->range.size = size;
     sim_space_add(&pooled->range, pooled->block->address);
     pool->used += pooled->block->size;
-    pool->used_high = most(pool->used_high, pool->used);
+    pool->used_high = pool->used > pool->used_high ? pool->used : pool->used_high;
     *out = pooled;
     return CUDA_SUCCESS;
 }

@@ -1,11 +1,12 @@
 /*
  * pool.h - stream-ordered memory pools.
  *
- * STRUCTURE    a pool holds segments of whole 32 MB steps; allocations are 512-byte multiples by best fit inside them.
- *              What a stream frees can be had again at once by that stream, by another one behind an inserted wait, and
- *              by all once the stream has come to it. Free segments above the release threshold go back whenever
- *              something was waited for, and all of them when the device is full.
- * CONCURRENCY  the driver's lock.
+ * STRUCTURE    a pool's memory is 32 MB steps, in segments of contiguous addresses; allocations are 512-byte multiples
+ * by best fit inside segments. What a stream frees can be had again at once by that stream, by another one behind an
+ * inserted wait, and by all once the stream has come to it. A request that fits nowhere gets a new segment, made of
+ * free steps wherever they are, moved, and of new ones for the rest. Free steps above the release threshold go back to
+ * the device whenever something was waited for, and all of them when the device is full. CONCURRENCY  the driver's
+ * lock.
  */
 #ifndef SIM_POOL_H
 #define SIM_POOL_H
@@ -29,7 +30,6 @@ struct sim_pool {
     uint64_t threshold;
     uint64_t most; /* of reserved; 0: no limit */
     uint64_t blocks;
-    uint64_t idle_segments;
     int reuse[3]; /* the switches FOLLOW_EVENT_DEPENDENCIES, ALLOW_OPPORTUNISTIC, ALLOW_INTERNAL_DEPENDENCIES */
     uint8_t access[SIM_MAX_DEVICES]; /* CUmemAccess_flags */
     unsigned handle_types;
@@ -59,7 +59,7 @@ CUresult sim_pool_allocate(struct sim_pool *pool, uint64_t size, struct sim_stre
 /* Frees behind the work of @stream; NULL: at once. */
 CUresult sim_pool_free(struct sim_pooled *pooled, struct sim_stream *stream);
 
-/* Gives back idle segments until at most @keep bytes are reserved. */
+/* Gives back free steps until at most @keep bytes are reserved, or there are none. */
 void sim_pool_trim(struct sim_pool *pool, uint64_t keep);
 
 /* After a wait: trims the device's pools to their thresholds. */
