@@ -147,7 +147,11 @@ static void print_contract(struct gm_json *json, const char *path, const struct 
     gm_json_string(json, "trace", name);
     gm_json_integer(json, "ops", result->ops);
     gm_json_integer(json, "peak_requested_bytes", result->peak_requested);
-    gm_json_integer(json, "peak_reserved_bytes", result->peak_reserved);
+    if (result->counted || result->peak_reserved > 0) {
+        gm_json_integer(json, "peak_reserved_bytes", result->peak_reserved);
+    } else {
+        gm_json_null(json, "peak_reserved_bytes");
+    }
     gm_json_number(json, "efficiency", ratio(result->peak_requested, result->peak_reserved), 5);
     gm_json_number(json, "ns_per_op", ns_per_op(result), 1);
     gm_json_number(json, "ns_per_op_driver", ns_per_op_driver(result), 1);

@@ -6,13 +6,13 @@
  *              real driver only tells its free memory, so calls and mappings stay unknown, and driver time is the
  *              time inside the calls.
  *   Reserved   handles created and plain allocations, as counted (real driver via driver: free memory).
- *   In use     the driver's own account: simcuda's, or cuMemGetInfo's figure before the allocator was created minus
- *              that at the end of each slice of 1024 operations. Pools give nothing back in between (a replay does
- *              not synchronise), so slices see the peak. --via driver with a preload library that answers
- *              cuMemGetInfo itself hears that library's figure.
+ *   In use     the account of device_memory.h, above what was in use before the allocator was created: simcuda's own
+ *              peak, or that of a real driver at the end of each slice of 1024 operations. Pools give nothing back in
+ *              between (a replay does not synchronise), so slices see the peak.
  *   CPU time   wall time of the loop, minus wall time inside the counting wrappers, minus the time the same loop takes
  *              with a door that does nothing.
  */
+#include "device_memory.h"
 #include "door.h"
 #include "replay.h"
 #include "ticks.h"
@@ -42,12 +42,12 @@ struct replay {
     uint32_t *latencies; /* ticks of calls without driver work; NULL: not asked for */
     size_t latency_count;
     uint64_t latency_overhead; /* ticks of timing nothing */
-    size_t base_free;          /* cuMemGetInfo before the allocator existed */
-    uint64_t base_in_use;      /* the simulated driver's figure then */
-    uint64_t wall_ns;          /* of the loop */
-    double loop_ns_per_op;     /* of the loop alone */
-    uint64_t started_ns;       /* of the wall clock, at the first operation */
-    size_t shown;              /* progress steps printed */
+    struct gm_device_memory memory;
+    uint64_t base_in_use;  /* before the allocator existed */
+    uint64_t wall_ns;      /* of the loop */
+    double loop_ns_per_op; /* of the loop alone */
+    uint64_t started_ns;   /* of the wall clock, at the first operation */
+    size_t shown;          /* progress steps printed */
 };
 
 static int fail(struct replay *replay, int rc, const char *what)
@@ -184,14 +184,13 @@ static struct gm_replay_mark take_mark(const struct replay *replay, uint64_t ops
     return mark;
 }
 
-/* A real driver's free memory, at a moment when the reserved memory may be at its peak. */
+/* What a real device has in use, at a moment when the reserved memory may be at its peak. */
 static void sample_memory(struct replay *replay)
 {
-    size_t free_bytes;
-    size_t total;
-    if (!gm_driver_simulated(&replay->driver) && replay->driver.mem_get_info(&free_bytes, &total) == CUDA_SUCCESS &&
-        free_bytes < replay->base_free && replay->base_free - free_bytes > replay->result->peak_in_use) {
-        replay->result->peak_in_use = replay->base_free - free_bytes;
+    uint64_t used;
+    if (!gm_driver_simulated(&replay->driver) && gm_device_memory_used(&replay->memory, &used) == 0 &&
+        used > replay->base_in_use && used - replay->base_in_use > replay->result->peak_in_use) {
+        replay->result->peak_in_use = used - replay->base_in_use;
     }
 }
 
@@ -399,16 +398,11 @@ static int open_core(struct replay *replay)
 
 static int open_door(struct replay *replay)
 {
-    size_t total;
-    if (replay->driver.mem_get_info(&replay->base_free, &total) != CUDA_SUCCESS) {
-        replay->base_free = 0;
-    }
-    if (gm_driver_simulated(&replay->driver)) {
-        struct simcuda_device device = {0};
+    if (replay->driver.sim_reset_counts != NULL) {
         replay->driver.sim_reset_counts();
-        replay->driver.sim_query_device(replay->options->device, &device);
-        replay->base_in_use = device.in_use;
     }
+    gm_device_memory_open(&replay->driver, &replay->memory);
+    gm_device_memory_used(&replay->memory, &replay->base_in_use);
     int rc = 0;
     if (replay->options->via == GM_VIA_CORE) {
         rc = open_core(replay);
