@@ -13,7 +13,6 @@
  * CONCURRENCY  no state here.
  */
 #include "capture.h"
-#include "errors.h"
 #include "hooks.h"
 #include "origin.h"
 #include "plain.h"
@@ -23,7 +22,6 @@
 #include "target.h"
 #include "tunables.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -241,25 +239,40 @@ static enum outcome free_plain(CUdeviceptr address)
     return outcome;
 }
 
-/*
- * Frees in the order of @stream where it is a stream of the block's own device. A stream of another device is waited
- * for: the wait that the core owes for a plain free covers the block's device alone.
- */
-static bool free_in_order(struct gmlake *owner, CUdeviceptr address, CUstream stream)
+/* Frees in the order of @stream; false: it is no stream of the block's device and served context, or it failed. */
+static bool free_ordered(struct gmlake *owner, CUdeviceptr address, CUstream stream)
 {
     struct gm_target target;
-    int rc = -EXDEV;
+    bool done = false;
     if (stream == CU_STREAM_PER_THREAD || !gm_target_of_stream(stream, &target)) {
-        return !driver_is_gone() && free_unordered(owner, address);
+        return false;
     }
     if (target.allocator == owner) {
         gm_origin_drop(address);
-        rc = gmlake_free(owner, address, stream);
-    } else if (gm_driver_stream_synchronize(stream) != CUDA_SUCCESS) {
-        rc = -EINVAL;
+        done = gmlake_free(owner, address, stream) == 0;
     }
     gm_target_leave(&target);
-    return rc == 0 || (rc != -EINVAL && free_unordered(owner, address));
+    return done;
+}
+
+/* Whether the wait that the core owes for a plain free covers @stream: it is the thread's own, of the served context.
+ */
+static bool is_covered(const struct gmlake *owner, CUstream stream)
+{
+    struct gm_target target;
+    if (stream != CU_STREAM_PER_THREAD || !gm_target_current_served(&target)) {
+        return false;
+    }
+    gm_target_leave(&target);
+    return target.allocator == owner;
+}
+
+/* Any other stream is waited for here. A stream that cannot be waited for cannot be freed on. */
+static bool free_from_stream(struct gmlake *owner, CUdeviceptr address, CUstream stream)
+{
+    return free_ordered(owner, address, stream) ||
+           ((is_covered(owner, stream) || gm_driver_stream_synchronize(stream) == CUDA_SUCCESS) &&
+            free_unordered(owner, address));
 }
 
 static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)
@@ -271,7 +284,7 @@ static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)
         return DRIVERS;
     }
     gm_capture_enter(&capture);
-    if (!gm_capture_holds(&capture, stream) && free_in_order(owner, address, stream)) {
+    if (!gm_capture_holds(&capture, stream) && free_from_stream(owner, address, stream)) {
         outcome = DONE;
     }
     gm_capture_leave(&capture);

@@ -1,5 +1,5 @@
 /*
- * target.c - from contexts and streams to devices and allocators.
+ * target.c - from contexts and streams to devices and allocators; and the end of both.
  */
 #include "target.h"
 
@@ -10,51 +10,92 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#define DEVICES 64
+#define DEVICES 64 /* devices beyond that are the driver's */
 
-/* Devices beyond DEVICES are the driver's. An entry is written once. */
-static _Atomic(struct gmlake *) allocators[DEVICES];
+/* In place of a served context that is no more; no context is it. */
+#define GONE ((CUcontext)(uintptr_t)-1)
 
+/* Invariant: where allocator is not NULL, context is not, either: it was current when the allocator was made. */
+static struct {
+    _Atomic(CUcontext) context; /* NULL, then a context, then perhaps GONE */
+    _Atomic(struct gmlake *) allocator;
+} served[DEVICES];
+
+/* Fixed after gm_target_start(). */
 static int device_count;
+
+/* A second context of a served device has called. */
+static atomic_bool several_contexts;
 
 bool gm_target_start(void)
 {
-    return gm_driver_device_get_count(&device_count) == CUDA_SUCCESS;
-}
-
-static bool current_device(CUdevice *out)
-{
-    return gm_driver_ctx_get_device(out) == CUDA_SUCCESS && *out >= 0 && *out < DEVICES;
-}
-
-static struct gmlake *allocator_of(CUdevice device)
-{
-    struct gmlake *allocator = atomic_load_explicit(&allocators[device], memory_order_acquire);
-    if (__builtin_expect(allocator == NULL, 0) && gm_registry_get(device, &allocator) == 0) {
-        atomic_store_explicit(&allocators[device], allocator, memory_order_release);
+    int count;
+    if (gm_driver_device_get_count(&count) != CUDA_SUCCESS) {
+        return false;
     }
-    return allocator;
+    device_count = count < DEVICES ? count : DEVICES;
+    return true;
+}
+
+static bool find(CUcontext context, struct gm_target *out)
+{
+    for (int device = 0; device < device_count; device++) {
+        if (atomic_load_explicit(&served[device].context, memory_order_relaxed) == context) {
+            *out = (struct gm_target){
+                .allocator = atomic_load_explicit(&served[device].allocator, memory_order_acquire),
+                .device = device,
+                .pushed = false,
+            };
+            return out->allocator != NULL;
+        }
+    }
+    return false;
+}
+
+static bool current_context(CUcontext *out)
+{
+    return gm_driver_ctx_get_current(out) == CUDA_SUCCESS && *out != NULL;
+}
+
+/* The first allocation of a device, or one under a context that is not served. */
+static bool begin(CUcontext context, struct gm_target *out)
+{
+    CUdevice device;
+    CUcontext known = NULL;
+    struct gmlake *allocator;
+    if (gm_driver_ctx_get_device(&device) != CUDA_SUCCESS || device < 0 || device >= device_count) {
+        return false;
+    }
+    if (!atomic_compare_exchange_strong(&served[device].context, &known, context) && known != context) {
+        atomic_store_explicit(&several_contexts, true, memory_order_relaxed);
+        return false;
+    }
+    if (gm_registry_get(device, &allocator) != 0) {
+        return false;
+    }
+    atomic_store_explicit(&served[device].allocator, allocator, memory_order_release);
+    *out = (struct gm_target){.allocator = allocator, .device = device, .pushed = false};
+    return true;
 }
 
 bool gm_target_current(struct gm_target *out)
 {
-    CUdevice device;
-    if (!current_device(&device)) {
-        return false;
-    }
-    struct gmlake *allocator = allocator_of(device);
-    if (allocator == NULL) {
-        return false;
-    }
-    *out = (struct gm_target){.allocator = allocator, .device = device, .pushed = false};
-    return true;
+    CUcontext context;
+    return current_context(&context) && (find(context, out) || begin(context, out));
+}
+
+bool gm_target_current_served(struct gm_target *out)
+{
+    CUcontext context;
+    return current_context(&context) && find(context, out);
 }
 
 bool gm_target_of_stream(CUstream stream, struct gm_target *out)
 {
     CUcontext owner;
     CUcontext current;
-    if (device_count == 1 || stream == NULL) {
+    bool one = device_count == 1 && !atomic_load_explicit(&several_contexts, memory_order_relaxed);
+    if (one || stream == NULL) {
         return gm_target_current(out);
     }
     if (gm_driver_stream_get_ctx(stream, &owner) != CUDA_SUCCESS ||
@@ -83,6 +124,8 @@ void gm_target_leave(const struct gm_target *target)
     }
 }
 
+/* --- streams that end --------------------------------------------------------------------------------------------- */
+
 /* A later stream may get the same handle. The default streams have no end. */
 static void forget_stream(CUstream stream)
 {
@@ -90,8 +133,8 @@ static void forget_stream(CUstream stream)
         !gm_process_enter()) {
         return;
     }
-    for (size_t i = 0; i < DEVICES; i++) {
-        struct gmlake *allocator = atomic_load_explicit(&allocators[i], memory_order_acquire);
+    for (int device = 0; device < device_count; device++) {
+        struct gmlake *allocator = atomic_load_explicit(&served[device].allocator, memory_order_acquire);
         if (allocator != NULL) {
             (void)gmlake_forget_stream(allocator, stream);
         }
@@ -111,16 +154,67 @@ CUresult gm_hook_stream_destroy_v2(CUstream stream)
     return gm_driver_stream_destroy_v2(stream);
 }
 
-bool gm_target_current_served(struct gm_target *out)
+/* --- contexts that end -------------------------------------------------------------------------------------------- */
+
+static void end_device(CUdevice device)
 {
-    CUdevice device;
-    if (!current_device(&device)) {
-        return false;
+    if (device >= 0 && device < DEVICES && atomic_load(&served[device].context) != NULL) {
+        atomic_store(&served[device].context, GONE);
     }
-    struct gmlake *allocator = atomic_load_explicit(&allocators[device], memory_order_acquire);
-    if (allocator == NULL) {
-        return false;
+}
+
+/* Before the context is destroyed: a new one, of any device, may get the same handle at once. */
+static void end_context(CUcontext context)
+{
+    for (int device = 0; context != NULL && device < DEVICES; device++) {
+        if (atomic_load(&served[device].context) == context) {
+            end_device(device);
+        }
     }
-    *out = (struct gm_target){.allocator = allocator, .device = device, .pushed = false};
-    return true;
+}
+
+/* After a release: it was the last one if the primary context is not active any more. */
+static CUresult released(CUdevice device, CUresult rc)
+{
+    unsigned int flags;
+    int active = 0;
+    if (rc == CUDA_SUCCESS && gm_driver_device_primary_ctx_get_state(device, &flags, &active) == CUDA_SUCCESS &&
+        active == 0) {
+        end_device(device);
+    }
+    return rc;
+}
+
+CUresult gm_hook_ctx_destroy(CUcontext context)
+{
+    end_context(context);
+    return gm_driver_ctx_destroy(context);
+}
+
+CUresult gm_hook_ctx_destroy_v2(CUcontext context)
+{
+    end_context(context);
+    return gm_driver_ctx_destroy_v2(context);
+}
+
+CUresult gm_hook_device_primary_ctx_release(CUdevice device)
+{
+    return released(device, gm_driver_device_primary_ctx_release(device));
+}
+
+CUresult gm_hook_device_primary_ctx_release_v2(CUdevice device)
+{
+    return released(device, gm_driver_device_primary_ctx_release_v2(device));
+}
+
+CUresult gm_hook_device_primary_ctx_reset(CUdevice device)
+{
+    end_device(device);
+    return gm_driver_device_primary_ctx_reset(device);
+}
+
+CUresult gm_hook_device_primary_ctx_reset_v2(CUdevice device)
+{
+    end_device(device);
+    return gm_driver_device_primary_ctx_reset_v2(device);
 }

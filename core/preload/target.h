@@ -1,11 +1,12 @@
 /*
  * target.h - the device that a call means, and its allocator.
  *
- * STRUCTURE    Plain calls mean the device of the current context; one driver call tells it. Nothing is remembered
- *              about contexts: a handle may come back as another device's. Calls on a stream mean the stream's device:
- *              with one device in the system that is the one there is, with several, the stream's context is asked,
- *              and made current meanwhile where it is not.
- *              Allocators live as long as the process and are cached by device.
+ * STRUCTURE    A device is served for one context: the one that was current at its first allocation, nearly always the
+ *              primary one. The core waits for that context when it must wait for everything, so calls under another
+ *              context of the device are the driver's. Plain calls mean the current context; one driver call tells it.
+ *              Calls on a stream mean the stream's context: the current one too, as long as there is one device and no
+ *              second context was seen; else the driver is asked, and the context made current meanwhile.
+ *              When the context ends, the device is the driver's from then on.
  * CONCURRENCY  atomics, and the caller's stack.
  */
 #ifndef GM_TARGET_H
@@ -25,8 +26,8 @@ struct gm_target {
 bool gm_target_start(void);
 
 /*
- * The device of the current context, or of @stream. False: there is none, or it cannot be served; nothing is to be
- * undone then. Else gm_target_leave() must follow.
+ * The device of the current context, or of @stream; its allocator is made at first use. False: there is none, or it
+ * cannot be served; nothing is to be undone then. Else gm_target_leave() must follow.
  */
 bool gm_target_current(struct gm_target *out);
 bool gm_target_of_stream(CUstream stream, struct gm_target *out);
