@@ -148,6 +148,24 @@ static void memory_is_the_devices_that_the_call_means(void **state)
     expect_served(&run, "cuMemAlloc_v2");
 }
 
+static void a_second_context_is_the_drivers(void **state)
+{
+    (void)state;
+    struct run run = exercise(EXERCISE, "dlsym", "contexts");
+    assert_int_equal(run_driver_count(&run, "cuMemAlloc_v2"), 1);
+    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 1);
+    run_free(&run);
+}
+
+static void after_its_context_a_device_is_the_drivers(void **state)
+{
+    (void)state;
+    struct run run = exercise(EXERCISE, "dlsym", "context-end");
+    assert_int_equal(run_driver_count(&run, "cuMemAlloc_v2"), 1);
+    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 1);
+    run_free(&run);
+}
+
 static void memory_that_peers_see_is_the_drivers(void **state)
 {
     (void)state;
@@ -275,6 +293,8 @@ int main(void)
         cmocka_unit_test(captures_are_as_legal_as_before),
         cmocka_unit_test(a_thread_without_a_context_may_ask_and_free),
         cmocka_unit_test(memory_is_the_devices_that_the_call_means),
+        cmocka_unit_test(a_second_context_is_the_drivers),
+        cmocka_unit_test(after_its_context_a_device_is_the_drivers),
         cmocka_unit_test(memory_that_peers_see_is_the_drivers),
         cmocka_unit_test(many_threads_are_served_at_once),
         cmocka_unit_test(calls_before_a_context_get_the_drivers_answer),
