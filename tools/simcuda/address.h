@@ -2,9 +2,10 @@
  * address.h - device addresses: where they come from and what is behind them.
  *
  * STRUCTURE    With backing, an address is one of this process: a span is a PROT_NONE mapping at a place the kernel
- *              picks (so sanitizers keep their shadow), device memory appears in it by mmap(MAP_FIXED|MAP_SHARED) of
- * the device's memfd, and two mappings of one piece of the file share its bytes. Without backing, addresses are numbers
- * from a heap and nothing is ever mapped. CONCURRENCY  the driver's lock.
+ *              picks (so sanitizers keep their shadow), device memory appears in it by mmap(MAP_FIXED|MAP_SHARED)
+ *              of the device's memfd, and two mappings of one piece of the file share its bytes. Without backing,
+ *              addresses are numbers from a heap and nothing is ever mapped.
+ * CONCURRENCY  the driver's lock.
  */
 #ifndef SIM_ADDRESS_H
 #define SIM_ADDRESS_H

@@ -1,9 +1,10 @@
 /*
  * device.h - the devices and their physical memory.
  *
- * STRUCTURE    Memory is counted against the capacity; its bytes are pieces of one memfd for each device. A piece of
- *              the file is used once: the file only grows, and what is given back is punched out, so new memory reads
- * as zeros at no cost and adjacent chunks share kernel mappings. CONCURRENCY  the driver's lock.
+ * STRUCTURE    Memory is counted against the capacity; its bytes are pieces of one memfd for each device. A piece
+ *              of the file is used once: the file only grows, and what is given back is punched out, so new memory
+ *              reads as zeros at no cost and adjacent chunks share kernel mappings.
+ * CONCURRENCY  the driver's lock.
  */
 #ifndef SIM_DEVICE_H
 #define SIM_DEVICE_H

@@ -1,11 +1,11 @@
 /*
  * entry.h - the doors: every exported driver function comes through here.
  *
- * STRUCTURE    exports.def is the one list of functions. From it come their declarations (here), the exported bodies
- *              (entry.c: take the lock, check, fail on demand, call sim_<function>, log, drop the lock) and the rows
- * that cuGetProcAddress and the call counts use. CONCURRENCY  one recursive lock guards the whole simulated driver. It
- * is never held in a real-time wait; a host function that a stream runs is called under it, and its driver calls answer
- * NOT_PERMITTED.
+ * STRUCTURE    exports.def is the one list of functions. From it come their declarations (here), the exported
+ *              bodies (entry.c: take the lock, check, fail on demand, call sim_<function>, log, drop the lock) and
+ *              the rows that cuGetProcAddress and the call counts use.
+ * CONCURRENCY  one recursive lock guards the whole simulated driver. It is never held in a real-time wait; a host
+ *              function that a stream runs is called under it, and its driver calls answer NOT_PERMITTED.
  */
 #ifndef SIM_ENTRY_H
 #define SIM_ENTRY_H

@@ -1,12 +1,13 @@
 /*
  * pool.h - stream-ordered memory pools.
  *
- * STRUCTURE    a pool's memory is 32 MB steps, in segments of contiguous addresses; allocations are 512-byte multiples
- * by best fit inside segments. What a stream frees can be had again at once by that stream, by another one behind an
- * inserted wait, and by all once the stream has come to it. A request that fits nowhere gets a new segment, made of
- * free steps wherever they are, moved, and of new ones for the rest. Free steps above the release threshold go back to
- * the device whenever something was waited for, and all of them when the device is full. CONCURRENCY  the driver's
- * lock.
+ * STRUCTURE    a pool's memory is 32 MB steps, in segments of contiguous addresses; allocations are 512-byte
+ *              multiples by best fit inside segments. What a stream frees can be had again at once by that stream,
+ *              by another one behind an inserted wait, and by all once the stream has come to it.
+ *              A request that fits nowhere gets a new segment, made of free steps wherever they are, moved, and of
+ *              new ones for the rest. Free steps above the release threshold go back to the device whenever
+ *              something was waited for, and all of them when the device is full.
+ * CONCURRENCY  the driver's lock.
  */
 #ifndef SIM_POOL_H
 #define SIM_POOL_H

@@ -1,20 +1,16 @@
 /*
- * space.c - the two trees of space.h and the check of an access.
+ * space.c - ranges, mappings, and the check of an access.
  */
 #include "space.h"
 
+#include <stdlib.h>
+
 static struct sim_tree ranges;
-static struct sim_tree mappings;
 static uint64_t next_buffer_id = 1;
 
 static struct sim_range *as_range(struct sim_node *node)
 {
     return node == NULL ? NULL : SIM_OWNER(node, struct sim_range, node);
-}
-
-static struct sim_mapping *as_mapping(struct sim_node *node)
-{
-    return node == NULL ? NULL : SIM_OWNER(node, struct sim_mapping, node);
 }
 
 void sim_space_add(struct sim_range *range, uint64_t address)
@@ -41,27 +37,62 @@ struct sim_range *sim_space_next(uint64_t address)
     return as_range(sim_tree_ceiling(&ranges, address, 0));
 }
 
-void sim_space_add_mapping(struct sim_mapping *mapping, uint64_t address)
+/* ---- mappings by page ---- */
+
+#define PAGE_SHIFT   21
+#define LEAF_SHIFT   13
+#define LEAF_PAGES   (1u << LEAF_SHIFT)
+#define ADDRESS_BITS 47
+
+typedef struct sim_mapping *leaf[LEAF_PAGES];
+
+/* A leaf, once there, stays: programs come back to the addresses they used. */
+static leaf *leaves[1u << (ADDRESS_BITS - PAGE_SHIFT - LEAF_SHIFT)];
+
+/* The entry of the page that holds @address; NULL: its leaf is not there, or it is beyond all addresses. */
+static struct sim_mapping **entry(uint64_t address)
 {
-    mapping->node.key = address;
-    mapping->node.tie = 0;
-    sim_tree_insert(&mappings, &mapping->node);
+    uint64_t page = address >> PAGE_SHIFT;
+    uint64_t branch = page >> LEAF_SHIFT;
+    if (branch >= sizeof leaves / sizeof leaves[0] || leaves[branch] == NULL) {
+        return NULL;
+    }
+    return &(*leaves[branch])[page & (LEAF_PAGES - 1)];
 }
 
-void sim_space_remove_mapping(struct sim_mapping *mapping)
+static bool make_leaf(uint64_t address)
 {
-    sim_tree_remove(&mappings, &mapping->node);
+    leaf **place = &leaves[address >> (PAGE_SHIFT + LEAF_SHIFT)];
+    if (*place == NULL) {
+        *place = calloc(1, sizeof **place);
+    }
+    return *place != NULL;
+}
+
+bool sim_space_add_mapping(struct sim_mapping *mapping)
+{
+    for (uint64_t i = 0; i < mapping->size; i += SIM_PAGE) {
+        if (!make_leaf(mapping->address + i)) {
+            return false;
+        }
+    }
+    for (uint64_t i = 0; i < mapping->size; i += SIM_PAGE) {
+        *entry(mapping->address + i) = mapping;
+    }
+    return true;
+}
+
+void sim_space_remove_mapping(const struct sim_mapping *mapping)
+{
+    for (uint64_t i = 0; i < mapping->size; i += SIM_PAGE) {
+        *entry(mapping->address + i) = NULL;
+    }
 }
 
 struct sim_mapping *sim_space_mapping(uint64_t address)
 {
-    struct sim_mapping *mapping = as_mapping(sim_tree_floor(&mappings, address, 0));
-    return mapping != NULL && address - mapping->node.key < mapping->size ? mapping : NULL;
-}
-
-struct sim_mapping *sim_space_next_mapping(uint64_t address)
-{
-    return as_mapping(sim_tree_ceiling(&mappings, address, 0));
+    struct sim_mapping **found = entry(address);
+    return found == NULL ? NULL : *found;
 }
 
 /* Walks the mappings under the range: all of it mapped, and open to the device. */
@@ -77,7 +108,7 @@ static const char *reserved_refuses(uint64_t address, uint64_t size, const struc
         if (mapping->access[device->ordinal] < needed) {
             return "mapped, but without the access (cuMemSetAccess)";
         }
-        address = mapping->node.key + mapping->size;
+        address = mapping->address + mapping->size;
     }
     return NULL;
 }

@@ -3,8 +3,9 @@
  *
  * STRUCTURE    every piece of address space that the driver knows is a struct sim_range: a reservation, a plain
  *              allocation (cuMemAlloc), a stream-ordered one (pool), host memory, or another process's. Ranges are
- * disjoint and in one tree. What cuMemMap put into reservations is a second tree, of mappings. CONCURRENCY  the
- * driver's lock.
+ *              disjoint and in one tree. What cuMemMap put into reservations is found through a table by 2 MB page,
+ *              since a program may have tens of thousands of mappings.
+ * CONCURRENCY  the driver's lock.
  */
 #ifndef SIM_SPACE_H
 #define SIM_SPACE_H
@@ -31,7 +32,7 @@ struct sim_chunk;
 
 /* Invariant: lies in one reservation, overlaps no other mapping, covers its whole chunk. */
 struct sim_mapping {
-    struct sim_node node; /* key: the address */
+    uint64_t address;
     uint64_t size;
     struct sim_chunk *chunk;
     struct sim_range *reservation;
@@ -48,14 +49,12 @@ struct sim_range *sim_space_find(uint64_t address);
 /* The first range at or after @address; NULL: none. For walks. */
 struct sim_range *sim_space_next(uint64_t address);
 
-void sim_space_add_mapping(struct sim_mapping *mapping, uint64_t address);
-void sim_space_remove_mapping(struct sim_mapping *mapping);
+/* false: no host memory. */
+bool sim_space_add_mapping(struct sim_mapping *mapping);
+void sim_space_remove_mapping(const struct sim_mapping *mapping);
 
 /* The mapping that holds @address; NULL: none. */
 struct sim_mapping *sim_space_mapping(uint64_t address);
-
-/* The first mapping that begins at or after @address; NULL: none. */
-struct sim_mapping *sim_space_next_mapping(uint64_t address);
 
 /*
  * Says why @device may not read (or @write) all of [address, address + size); NULL: it may. @late: the work was

@@ -146,7 +146,7 @@ CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevicept
         return CUDA_ERROR_NOT_FOUND;
     }
     if (base != NULL) {
-        *base = mapping != NULL ? mapping->node.key : range->node.key;
+        *base = mapping != NULL ? mapping->address : range->node.key;
     }
     if (size != NULL) {
         *size = mapping != NULL ? mapping->size : range->size;

@@ -50,7 +50,7 @@ static CUcontext context_of(const struct subject *subject)
 static uint64_t mapping_base(const struct subject *subject)
 {
     if (subject->mapping != NULL) {
-        return subject->mapping->node.key;
+        return subject->mapping->address;
     }
     return is_kind(subject, SIM_POOLED) ? sim_pool_step(subject->address, 1) : subject->range->node.key;
 }

@@ -231,7 +231,7 @@ static bool uniform(uint64_t address, uint64_t size)
             memcmp(&mapping->chunk->properties, &first->chunk->properties, sizeof first->chunk->properties) != 0) {
             return false;
         }
-        place = mapping->node.key + mapping->size;
+        place = mapping->address + mapping->size;
     }
     return true;
 }

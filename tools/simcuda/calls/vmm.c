@@ -299,8 +299,12 @@ CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *propert
 
 static bool free_of_mappings(uint64_t address, uint64_t size)
 {
-    const struct sim_mapping *next = sim_space_next_mapping(address);
-    return sim_space_mapping(address) == NULL && (next == NULL || next->node.key >= address + size);
+    for (uint64_t i = 0; i < size; i += SIM_PAGE) {
+        if (sim_space_mapping(address + i) != NULL) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static CUresult check_map(uint64_t address, uint64_t size, uint64_t offset, const struct sim_chunk *chunk,
@@ -337,14 +341,17 @@ CUresult sim_cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGene
     if (mapping == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    *mapping =
+        (struct sim_mapping){.address = address, .size = size, .chunk = chunk, .reservation = &reservation->range};
     if (!sim_address_map(address, size, chunk->file, chunk->offset, SIM_ACCESS_NONE)) {
         free(mapping);
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
-    mapping->size = size;
-    mapping->chunk = chunk;
-    mapping->reservation = &reservation->range;
-    sim_space_add_mapping(mapping, address);
+    if (!sim_space_add_mapping(mapping)) {
+        sim_address_unmap(address, size);
+        free(mapping);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     reservation->mappings++;
     chunk->mappings++;
     totals.mappings++;
@@ -367,10 +374,10 @@ static CUresult check_range(uint64_t address, uint64_t size)
             sim_report("%#llx: nothing is mapped there", (ull)place);
             return CUDA_ERROR_INVALID_VALUE;
         }
-        uint64_t end = mapping->node.key + mapping->size;
-        if (mapping->node.key != place || end > address + size) {
+        uint64_t end = mapping->address + mapping->size;
+        if (mapping->address != place || end > address + size) {
             sim_report("%#llx, %llu bytes: cuts the mapping at %#llx, %llu bytes", (ull)address, (ull)size,
-                       (ull)mapping->node.key, (ull)mapping->size);
+                       (ull)mapping->address, (ull)mapping->size);
             return CUDA_ERROR_INVALID_VALUE;
         }
         place = end;
@@ -382,7 +389,7 @@ static void drop_mapping(struct sim_mapping *mapping)
 {
     struct sim_chunk *chunk = mapping->chunk;
     sim_clock_charge(SIM_COST_UNMAP, mapping->size);
-    sim_address_unmap(mapping->node.key, mapping->size);
+    sim_address_unmap(mapping->address, mapping->size);
     sim_space_remove_mapping(mapping);
     SIM_OWNER(mapping->reservation, struct reservation, range)->mappings--;
     sim_device_count_mappings(chunk->device, -1);
@@ -453,7 +460,7 @@ static CUresult open_mapping(struct sim_mapping *mapping, int device, enum sim_a
     }
     enum sim_access after = device < 0 && access > before ? access : most_access(mapping);
     sim_clock_charge(SIM_COST_ACCESS, mapping->size);
-    if (after != before && !sim_address_protect(mapping->node.key, mapping->size, after)) {
+    if (after != before && !sim_address_protect(mapping->address, mapping->size, after)) {
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
     return CUDA_SUCCESS;
