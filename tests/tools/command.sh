@@ -52,6 +52,7 @@ usage()
     expect 2 "not a value it takes" "$gmlake" replay --sim=lots x
     expect 2 "not a value it takes" "$gmlake" replay --device-memory 1.0y x
     expect 2 "not a value it takes" "$gmlake" replay --device 1.5 x
+    expect 2 "not a value it takes" "$gmlake" replay --rate 0 x
     expect 2 "choose one" "$gmlake" replay --verify --latency x
     expect 2 "no tunable 'stitch'" "$gmlake" replay --set stitch=1 x
     expect 2 "'12Q' is not a value" "$gmlake" replay --set stitch_min=12Q x
