@@ -123,15 +123,17 @@ void gm_driver_close(struct gm_driver *driver)
     driver->retained = false;
 }
 
-void gm_driver_sum_calls(const struct gm_driver *driver, uint64_t *calls, uint64_t *ns)
+void gm_driver_sum_calls(const struct gm_driver *driver, uint64_t *calls, uint64_t *memory_calls, uint64_t *ns)
 {
     enum { ROWS = 512 };
     struct simcuda_call rows[ROWS];
     size_t count = driver->sim_query_calls(rows, ROWS);
     *calls = 0;
+    *memory_calls = 0;
     *ns = 0;
     for (size_t i = 0; i < count && i < ROWS; i++) {
         *calls += rows[i].calls;
+        *memory_calls += strncmp(rows[i].name, "cuMem", 5) == 0 ? rows[i].calls : 0;
         *ns += rows[i].ns;
     }
 }

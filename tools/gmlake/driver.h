@@ -55,7 +55,10 @@ static inline bool gm_driver_simulated(const struct gm_driver *driver)
     return driver->sim_query_device != NULL;
 }
 
-/* Sums over all functions: driver calls made and their modelled time. Simulated driver only. */
-void gm_driver_sum_calls(const struct gm_driver *driver, uint64_t *calls, uint64_t *ns);
+/*
+ * Sums over all functions: driver calls made, those of them that manage memory (cuMem...), and their modelled time.
+ * Simulated driver only.
+ */
+void gm_driver_sum_calls(const struct gm_driver *driver, uint64_t *calls, uint64_t *memory_calls, uint64_t *ns);
 
 #endif

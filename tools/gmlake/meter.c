@@ -36,6 +36,7 @@ static void end(struct watch watch, enum gm_meter_call call)
 {
     uint64_t ns = gm_meter.driver.now_ns() - watch.driver_ns;
     gm_meter.calls++;
+    gm_meter.memory_calls += strncmp(gm_meter.rows[call].name, "cuMem", 5) == 0;
     gm_meter.driver_ns += ns;
     gm_meter.rows[call].calls++;
     gm_meter.rows[call].ns += ns;

@@ -37,6 +37,7 @@ struct gm_meter {
     void (*advance_to_ns)(uint64_t ns); /* NULL on a real driver */
     uint64_t trace_ns;                  /* where the virtual clock has to be at the next driver call */
     uint64_t calls;                     /* driver calls made */
+    uint64_t memory_calls;              /* those of them that manage memory: cuMem... */
     uint64_t driver_ns;                 /* time in them, by the driver's clock */
     uint64_t wall_ns;                   /* time in the wrappers, by the machine's clock: to be taken off the CPU time */
     struct gm_ledger ledger;

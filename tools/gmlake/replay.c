@@ -349,7 +349,8 @@ const struct gm_command gm_command_replay = {
         "    and steady_driver_us (median an iteration over the last half), peak_mappings, va_bytes, oom\n"
         "    (allocations refused; the replay goes on without them); then efficiency_by_driver_free, file, via,\n"
         "    simulated, scale, iterations, later_percent (driver time after the third iteration, of the time the\n"
-        "    trace took there), last_driver_calls, driver_calls, driver_us, and what the options below add.\n"
+        "    trace took there), steady_memory_calls (of steady_driver_calls those that\n"
+        "    manage memory: cuMem...), last_driver_calls, driver_calls, driver_us, and what the options below add.\n"
         "    Figures that cannot be known are null.\n",
     .options = options_table,
     .examples = "    gmlake replay --sim tests/data/unet.gz\n"

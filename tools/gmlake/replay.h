@@ -39,6 +39,7 @@ struct gm_replay_options {
 /* What had been done by some moment. */
 struct gm_replay_mark {
     uint64_t calls;
+    uint64_t memory_calls; /* those of them that manage memory: cuMem... */
     uint64_t driver_ns;
     uint64_t trace_ns;
     uint64_t ops;

@@ -34,6 +34,11 @@ static double calls_of(const struct gm_replay_result *result, size_t iteration)
     return (double)(result->marks[iteration + 1].calls - result->marks[iteration].calls);
 }
 
+static double memory_calls_of(const struct gm_replay_result *result, size_t iteration)
+{
+    return (double)(result->marks[iteration + 1].memory_calls - result->marks[iteration].memory_calls);
+}
+
 static double us_of(const struct gm_replay_result *result, size_t iteration)
 {
     return (double)(result->marks[iteration + 1].driver_ns - result->marks[iteration].driver_ns) / 1e3;
@@ -177,6 +182,7 @@ void gm_replay_print_json(const char *path, const struct gm_replay_options *opti
     gm_json_number(&json, "scale", options->scale, 6);
     gm_json_integer(&json, "iterations", result->iterations);
     gm_json_number(&json, "later_percent", later_percent(result), 4);
+    gm_json_number(&json, "steady_memory_calls", result->counted ? steady(result, memory_calls_of) : NAN, 1);
     gm_json_number(&json, "last_driver_calls", result->counted ? calls_of(result, result->iterations - 1) : NAN, 0);
     counted(&json, result, "driver_calls", result->driver_calls);
     gm_json_number(&json, "driver_us", (double)result->driver_ns / 1e3, 1);

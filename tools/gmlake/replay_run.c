@@ -175,9 +175,10 @@ static struct gm_replay_mark take_mark(const struct replay *replay, uint64_t ops
     mark.wall_ns = own_wall_ns(replay, ops);
     if (replay->options->via == GM_VIA_CORE) {
         mark.calls = gm_meter.calls;
+        mark.memory_calls = gm_meter.memory_calls;
         mark.driver_ns = gm_meter.driver_ns;
     } else if (gm_driver_simulated(&replay->driver)) {
-        gm_driver_sum_calls(&replay->driver, &mark.calls, &mark.driver_ns);
+        gm_driver_sum_calls(&replay->driver, &mark.calls, &mark.memory_calls, &mark.driver_ns);
     } else {
         mark.driver_ns = replay->wall_ns;
     }
