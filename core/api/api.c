@@ -134,6 +134,11 @@ EXPORTED int gmlake_forget_stream(struct gmlake *allocator, gmlake_stream stream
     return 0;
 }
 
+EXPORTED int gmlake_admit(struct gmlake *allocator, int device)
+{
+    return is_usable(allocator) ? gm_pool_admit(&allocator->pool, device) : -ECHILD;
+}
+
 EXPORTED int gmlake_find(struct gmlake *allocator, gmlake_ptr address, struct gmlake_block *out)
 {
     return is_usable(allocator) ? gm_pool_find(&allocator->pool, address, out) : -ECHILD;

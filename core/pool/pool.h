@@ -25,6 +25,9 @@ int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream stream);
 /* As gm_pool_free(), for memory that any stream may still be using. */
 int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address);
 
+/* As gmlake_admit(). */
+int gm_pool_admit(struct gm_pool *pool, CUdevice peer);
+
 /* As gmlake_find(), gmlake_trim(), gmlake_get_stats(), gmlake_walk(). */
 int gm_pool_find(struct gm_pool *pool, CUdeviceptr address, struct gmlake_block *out);
 int gm_pool_trim(struct gm_pool *pool, uint64_t keep, uint64_t *released);

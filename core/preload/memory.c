@@ -15,6 +15,7 @@
 #include "capture.h"
 #include "hooks.h"
 #include "origin.h"
+#include "peers.h"
 #include "plain.h"
 #include "pools.h"
 #include "process.h"
@@ -43,7 +44,7 @@ static CUstream thread_stream(CUstream stream)
 /* What every allocation of ours needs; false: leave it to the driver. True: gm_process_leave() must follow. */
 static bool enter_to_serve(const CUdeviceptr *out, size_t bytes)
 {
-    if (out == NULL || bytes == 0 || gm_pools_have_peers() || !gm_process_enter()) {
+    if (out == NULL || bytes == 0 || gm_peers_need_driver() || !gm_process_enter()) {
         return false;
     }
     /* After entering: the first time, that reads the environment. */

@@ -1,5 +1,5 @@
 /*
- * pools.c - follows the program's pools and its wishes for peer access.
+ * pools.c - follows the program's pools.
  */
 #include "pools.h"
 
@@ -22,8 +22,6 @@ static _Atomic(CUmemoryPool) defaults[DEVICES];
 
 /* The current pools; NULL: the default one. */
 static _Atomic(CUmemoryPool) currents[DEVICES];
-
-atomic_bool gm_pools_peers;
 
 static bool in_range(CUdevice device)
 {
@@ -131,8 +129,7 @@ CUresult gm_hook_mem_pool_destroy(CUmemoryPool pool)
     return gm_driver_mem_pool_destroy(pool);
 }
 
-/* The device of a pool that may be served; -1: it is another pool. */
-static int device_of(CUmemoryPool pool)
+int gm_pools_device_of(CUmemoryPool pool)
 {
     int count = 0;
     if (gm_driver_device_get_count(&count) != CUDA_SUCCESS) {
@@ -144,19 +141,6 @@ static int device_of(CUmemoryPool pool)
         }
     }
     return -1;
-}
-
-CUresult gm_hook_mem_pool_set_access(CUmemoryPool pool, const CUmemAccessDesc *access, size_t count)
-{
-    CUresult rc = gm_driver_mem_pool_set_access(pool, access, count);
-    int device = rc == CUDA_SUCCESS ? device_of(pool) : -1;
-    for (size_t i = 0; device >= 0 && i < count; i++) {
-        bool itself = access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && access[i].location.id == device;
-        if (!itself && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) {
-            atomic_store_explicit(&gm_pools_peers, true, memory_order_relaxed);
-        }
-    }
-    return rc;
 }
 
 CUresult gm_hook_device_set_mem_pool(CUdevice device, CUmemoryPool pool)
@@ -174,15 +158,6 @@ CUresult gm_hook_mem_set_mem_pool(CUmemLocation *location, CUmemAllocationType t
     if (rc == CUDA_SUCCESS && type == CU_MEM_ALLOCATION_TYPE_PINNED && location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
         in_range(location->id)) {
         atomic_store_explicit(&currents[location->id], pool, memory_order_relaxed);
-    }
-    return rc;
-}
-
-CUresult gm_hook_ctx_enable_peer_access(CUcontext peer, unsigned int flags)
-{
-    CUresult rc = gm_driver_ctx_enable_peer_access(peer, flags);
-    if (rc == CUDA_SUCCESS) {
-        atomic_store_explicit(&gm_pools_peers, true, memory_order_relaxed);
     }
     return rc;
 }

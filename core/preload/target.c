@@ -4,6 +4,7 @@
 #include "target.h"
 
 #include "hooks.h"
+#include "peers.h"
 #include "process.h"
 #include "registry.h"
 
@@ -73,9 +74,15 @@ static bool begin(CUcontext context, struct gm_target *out)
     if (gm_registry_get(device, &allocator) != 0) {
         return false;
     }
-    atomic_store_explicit(&served[device].allocator, allocator, memory_order_release);
+    atomic_store(&served[device].allocator, allocator);
+    gm_peers_apply(device, allocator);
     *out = (struct gm_target){.allocator = allocator, .device = device, .pushed = false};
     return true;
+}
+
+struct gmlake *gm_target_allocator(CUdevice device)
+{
+    return atomic_load(&served[device].allocator);
 }
 
 bool gm_target_current(struct gm_target *out)

@@ -33,6 +33,9 @@ bool gm_target_current(struct gm_target *out);
 bool gm_target_of_stream(CUstream stream, struct gm_target *out);
 void gm_target_leave(const struct gm_target *target);
 
+/* The allocator of @device; NULL: it is not served. */
+struct gmlake *gm_target_allocator(CUdevice device);
+
 /* As gm_target_current(), for a device that is served already. */
 bool gm_target_current_served(struct gm_target *out);
 

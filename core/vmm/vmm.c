@@ -54,8 +54,9 @@ int gm_vmm_init(struct gm_vmm *vmm, const struct gm_cu *cu, int device)
     }
     vmm->properties.allocFlags.gpuDirectRDMACapable =
         (unsigned char)attribute(vmm, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
-    vmm->access.location = vmm->properties.location;
-    vmm->access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    vmm->access[0].location = vmm->properties.location;
+    vmm->access[0].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    vmm->accessors = 1;
     size_t granularity = 0;
     code = cu->mem_get_allocation_granularity(&granularity, &vmm->properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (code != CUDA_SUCCESS) {
@@ -105,13 +106,35 @@ void gm_vmm_release(struct gm_vmm *vmm, CUmemGenericAllocationHandle handle, uin
     }
 }
 
+int gm_vmm_admit(struct gm_vmm *vmm, CUdevice peer)
+{
+    for (uint32_t i = 0; i < vmm->accessors; i++) {
+        if (vmm->access[i].location.id == peer) {
+            return 0;
+        }
+    }
+    if (vmm->accessors == GM_ACCESSORS_MAX) {
+        return -ENOSPC;
+    }
+    CUmemAccessDesc *access = &vmm->access[vmm->accessors];
+    *access = vmm->access[0];
+    access->location.id = peer;
+    vmm->accessors++;
+    return 0;
+}
+
+int gm_vmm_reopen(struct gm_vmm *vmm, CUdeviceptr address, uint64_t size)
+{
+    return DRIVER_CALL(vmm, mem_set_access(address, size, vmm->access, vmm->accessors));
+}
+
 int gm_vmm_map(struct gm_vmm *vmm, CUdeviceptr address, uint64_t size, CUmemGenericAllocationHandle handle)
 {
     int rc = DRIVER_CALL(vmm, mem_map(address, size, 0, handle, 0));
     if (rc < 0) {
         return rc;
     }
-    rc = DRIVER_CALL(vmm, mem_set_access(address, size, &vmm->access, 1));
+    rc = gm_vmm_reopen(vmm, address, size);
     if (rc < 0) {
         int kept = gm_error_driver_code();
         (void)DRIVER_CALL(vmm, mem_unmap(address, size));

@@ -18,13 +18,17 @@
 #define GM_PAGE_SHIFT 21u
 #define GM_PAGE_SIZE  ((uint64_t)1 << GM_PAGE_SHIFT)
 
+/* Devices that may use the memory of one, itself included. */
+#define GM_ACCESSORS_MAX 32u
+
 struct gm_vmm {
     const struct gm_cu *cu;
     CUdevice device;
     uint64_t capacity; /* bytes of the device; fixed after init */
     uint8_t uuid[16];  /* all zero where the driver does not tell; fixed after init */
     CUmemAllocationProp properties;
-    CUmemAccessDesc access;
+    CUmemAccessDesc access[GM_ACCESSORS_MAX]; /* what every mapping gets; the device itself comes first */
+    uint32_t accessors;                       /* entries of access in use, at least 1 */
     uint64_t reserved, reserved_peak; /* bytes of live handles */
     uint64_t mappings, mappings_peak;
     uint64_t va_bytes;
@@ -41,6 +45,12 @@ void gm_vmm_unreserve(struct gm_vmm *vmm, CUdeviceptr address, uint64_t size);
 /* Creates a physical chunk of @size bytes (whole pages). -ENOMEM: the device is full. */
 int gm_vmm_create(struct gm_vmm *vmm, uint64_t size, CUmemGenericAllocationHandle *out);
 void gm_vmm_release(struct gm_vmm *vmm, CUmemGenericAllocationHandle handle, uint64_t size);
+
+/* Lets device @peer, too, use what is mapped from now on. -ENOSPC: too many devices. Of no effect if it may already. */
+int gm_vmm_admit(struct gm_vmm *vmm, CUdevice peer);
+
+/* Gives a mapping that was made earlier the access that new ones get. */
+int gm_vmm_reopen(struct gm_vmm *vmm, CUdeviceptr address, uint64_t size);
 
 /* Maps the whole of @handle at @address, readable and writable. On failure nothing stays mapped. */
 int gm_vmm_map(struct gm_vmm *vmm, CUdeviceptr address, uint64_t size, CUmemGenericAllocationHandle handle);

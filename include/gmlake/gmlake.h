@@ -118,6 +118,13 @@ int gmlake_free_sync(struct gmlake *allocator, gmlake_ptr address);
 int gmlake_forget_stream(struct gmlake *allocator, gmlake_stream stream);
 
 /*
+ * Lets device ordinal @device read and write all memory of the allocator, live, free and future, as peer access does
+ * for memory of cuMemAlloc(). Errors: -ENOSPC too many devices; -EINVAL, -EIO the driver refuses: the two cannot be
+ * peers; -ECHILD. On failure nothing has changed for future memory.
+ */
+int gmlake_admit(struct gmlake *allocator, int device);
+
+/*
  * Finds the live block that contains @address. Errors: -ENOENT there is none.
  */
 int gmlake_find(struct gmlake *allocator, gmlake_ptr address, struct gmlake_block *out);

@@ -141,19 +141,35 @@ void scenario_context_end(void)
     say("cuMemFreeAsync", cu.cuMemFreeAsync_(address, NULL));
 }
 
-/* From the moment one device sees the other's memory, new memory is the driver's. */
+/* What one device has, the other may use from when it is allowed to: memory from before and from after. */
 void scenario_peers(void)
 {
-    CUdeviceptr address;
+    CUdeviceptr before;
+    CUdeviceptr after;
+    CUdeviceptr ordered;
+    CUmemoryPool pool;
+    CUmemAccessDesc access;
     start(0);
     CUcontext context_0 = context;
-    context_of_device(1);
+    need("cuMemAlloc", cu.cuMemAlloc_(&before, 4 * MIB));
+    CUcontext context_1 = context_of_device(1);
     say("cuCtxEnablePeerAccess", cu.cuCtxEnablePeerAccess_(context_0, 0));
+    use("from before", before, 4 * MIB);
     need("cuCtxSetCurrent", cu.cuCtxSetCurrent_(context_0));
-    need("cuMemAlloc", cu.cuMemAlloc_(&address, 4 * MIB));
-    say("cuMemFree", cu.cuMemFree_(address));
-    need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, 4 * MIB, NULL));
-    say("cuMemFreeAsync", cu.cuMemFreeAsync_(address, NULL));
+    need("cuMemAlloc", cu.cuMemAlloc_(&after, 40 * MIB));
+    need("cuMemAllocAsync", cu.cuMemAllocAsync_(&ordered, 4 * MIB, NULL));
+    need("cuDeviceGetDefaultMemPool", cu.cuDeviceGetDefaultMemPool_(&pool, 0));
+    access = (CUmemAccessDesc){.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.location.id = 1;
+    say("cuMemPoolSetAccess", cu.cuMemPoolSetAccess_(pool, &access, 1));
+    say("cuCtxSynchronize", cu.cuCtxSynchronize_());
+    need("cuCtxSetCurrent", cu.cuCtxSetCurrent_(context_1));
+    use("from after", after, 40 * MIB);
+    use("from the pool", ordered, 4 * MIB);
+    say("cuMemFree", cu.cuMemFree_(after));
+    say("cuMemFree", cu.cuMemFree_(before));
+    say("cuMemFree", cu.cuMemFree_(ordered));
 }
 
 static void *one_of_a_crowd(void *arg)

@@ -166,13 +166,14 @@ static void after_its_context_a_device_is_the_drivers(void **state)
     run_free(&run);
 }
 
-static void memory_that_peers_see_is_the_drivers(void **state)
+static void peers_see_what_they_may(void **state)
 {
     (void)state;
     run_set_environment("SIMCUDA_DEVICES=2");
     struct run run = exercise(EXERCISE, "proc0", "peers");
     run_clear_environment();
-    expect_forwarded(&run);
+    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 0);
+    expect_served(&run, "cuMemAlloc_v2");
 }
 
 static void many_threads_are_served_at_once(void **state)
@@ -295,7 +296,7 @@ int main(void)
         cmocka_unit_test(memory_is_the_devices_that_the_call_means),
         cmocka_unit_test(a_second_context_is_the_drivers),
         cmocka_unit_test(after_its_context_a_device_is_the_drivers),
-        cmocka_unit_test(memory_that_peers_see_is_the_drivers),
+        cmocka_unit_test(peers_see_what_they_may),
         cmocka_unit_test(many_threads_are_served_at_once),
         cmocka_unit_test(calls_before_a_context_get_the_drivers_answer),
         cmocka_unit_test(a_forked_child_is_left_to_the_driver),
