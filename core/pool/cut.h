@@ -27,6 +27,12 @@ void gm_cut_note_over(struct gm_pool *pool, uint32_t pages);
 /* Bytes served for which memory counts as short after the pool has outgrown its bound: about two iterations' worth. */
 uint64_t gm_cut_window(const struct gm_pool *pool);
 
+/* Whether gm_cut_if_worth() would do anything at all these days. */
+static inline bool gm_cut_is_possible(const struct gm_pool *pool)
+{
+    return pool->served_bytes < pool->short_until || pool->served_bytes < pool->full_until;
+}
+
 /* Whether the device has refused memory lately. */
 bool gm_cut_is_pressed(const struct gm_pool *pool);
 

@@ -62,7 +62,9 @@ static uint32_t gather(struct gm_pool *pool, struct gm_array *victims)
                 (struct victim){slot->last_used, r, slot->page, slot->pages};
         }
     }
-    qsort(victims->data, victims->count, sizeof(struct victim), by_last_used);
+    if (victims->count > 1) {
+        qsort(victims->data, victims->count, sizeof(struct victim), by_last_used);
+    }
     return victims->count;
 }
 

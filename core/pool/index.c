@@ -10,6 +10,7 @@
 
 /* Four bounds at a time; compilers turn this into the vector instructions every x86-64 and arm64 has. */
 typedef int32_t bounds4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int64_t pairs2 __attribute__((vector_size(16)));
 
 static uint32_t groups_of(const struct gm_range *range)
 {
@@ -95,28 +96,26 @@ void gm_index_remove(struct gm_pool *pool, struct gm_range *range, uint32_t node
     }
 }
 
-/* The first index in [from, count) whose bound is at least @units; @count if none. @count is a multiple of 4. */
-static uint32_t first_at_least(const int32_t *bounds, uint32_t from, uint32_t count, int32_t units)
+/* Whether one of 16 bounds from an index that is a multiple of 4 on is at least @units. */
+static inline bool any_of_16(const int32_t *bounds, bounds4 below)
 {
+    const bounds4 *four = (const bounds4 *)(const void *)bounds;
+    pairs2 hit = (pairs2)((four[0] > below) | (four[1] > below) | (four[2] > below) | (four[3] > below));
+    return (hit[0] | hit[1]) != 0;
+}
+
+/* The first index in [from, count) whose bound is at least @units; @count if none. */
+static inline uint32_t first_at_least(const int32_t *bounds, uint32_t from, uint32_t count, int32_t units)
+{
+    bounds4 below = {units - 1, units - 1, units - 1, units - 1};
     uint32_t i = from;
-    for (; i < count && i % 4 != 0; i++) {
-        if (bounds[i] >= units) {
-            return i;
-        }
+    while (i + 16 <= count && !any_of_16(bounds + i, below)) {
+        i += 16;
     }
-    bounds4 wanted = {units, units, units, units};
-    for (; i + 4 <= count; i += 4) {
-        bounds4 hit = *(const bounds4 *)(const void *)(bounds + i) >= wanted;
-        if (hit[0] | hit[1] | hit[2] | hit[3]) {
-            break;
-        }
+    while (i < count && bounds[i] < units) {
+        i++;
     }
-    for (; i < count; i++) {
-        if (bounds[i] >= units) {
-            return i;
-        }
-    }
-    return count;
+    return i;
 }
 
 /* The lowest gap at or after @from in the list of @granule with a bound of at least @units. */

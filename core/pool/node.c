@@ -79,25 +79,39 @@ static void unlink_node(struct gm_pool *pool, struct gm_range *range, uint32_t i
 /* Marks the pages under [start, start + units) busy. Returns whether one of them lies in an alias. */
 static bool take_pages(struct gm_pool *pool, const struct gm_range *range, uint32_t start, uint32_t units)
 {
+    struct gm_chunk *chunks = pool->chunks.data;
+    uint64_t *free_bits = pool->free_bits.data;
     uint32_t last = (start + units - 1) / GM_PAGE_UNITS;
-    uint8_t alias = 0;
-    const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, start / GM_PAGE_UNITS);
-    for (uint32_t page = start / GM_PAGE_UNITS; page <= last; slot++) {
-        struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
+    uint32_t page = start / GM_PAGE_UNITS;
+    uint64_t taken = last - page + 1;
+    uint64_t from_free = 0;
+    uint64_t through_alias = 0;
+    bool alias = false;
+    for (const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, page); page <= last; slot++) {
+        struct gm_chunk *chunk = chunks + slot->chunk;
         uint32_t first_bit = page - slot->page;
         uint32_t last_bit = gm_min(last - slot->page, slot->pages - 1);
-        /* Only the pages at the block's borders can have been busy, with its neighbours. */
-        uint64_t shared = (chunk->busy >> first_bit & 1) + (first_bit != last_bit ? chunk->busy >> last_bit & 1 : 0);
-        uint64_t taken = last_bit - first_bit + 1 - shared;
-        pool->busy_pages += taken;
-        pool->alias_busy_pages += slot->alias ? taken : 0;
+        uint64_t mask = gm_page_mask(first_bit, last_bit);
+        uint64_t new = last_bit - first_bit + 1;
         if (chunk->busy == 0) {
-            gm_chunk_clear_free(pool, chunk);
+            free_bits[slot->chunk / 64] &= ~((uint64_t)1 << slot->chunk % 64);
+            from_free += chunk->pages;
+        } else {
+            /* Only the pages at the block's borders can have been busy, with its neighbours. */
+            uint64_t shared = (uint64_t)__builtin_popcountll(chunk->busy & mask);
+            taken -= shared;
+            new -= shared;
         }
-        chunk->busy |= gm_page_mask(first_bit, last_bit);
-        alias |= slot->alias;
+        chunk->busy |= mask;
+        if (slot->alias) {
+            alias = true;
+            through_alias += new;
+        }
         page = slot->page + slot->pages;
     }
+    pool->busy_pages += taken;
+    pool->free_chunk_pages -= from_free;
+    pool->alias_busy_pages += through_alias;
     return alias;
 }
 
@@ -117,37 +131,44 @@ static void tell_other_ranges(struct gm_pool *pool, struct gm_chunk *chunk, uint
     }
 }
 
-/* Frees the pages under [start, start + units) that the gap [gap_start, gap_end) around it has for itself. */
+/* Frees the pages under @block that the gap [gap_start, gap_end) around it has for itself. */
 static void drop_pages(struct gm_pool *pool, struct gm_range *range, const struct gm_node *block, uint32_t gap_start,
                        uint32_t gap_end, uint64_t stamp)
 {
-    uint32_t first = block->start / GM_PAGE_UNITS;
+    struct gm_chunk *chunks = pool->chunks.data;
+    uint64_t *free_bits = pool->free_bits.data;
+    uint32_t page = block->start / GM_PAGE_UNITS;
     uint32_t last = (block->start + block->size - 1) / GM_PAGE_UNITS;
-    /* Border pages that a neighbour still uses stay busy. first_free may pass last_free: then none is freed. */
-    uint32_t first_free = first * GM_PAGE_UNITS >= gap_start ? first : first + 1;
+    /* Border pages that a neighbour still uses stay busy. first_free may reach past_free: then none is freed. */
+    uint32_t first_free = page * GM_PAGE_UNITS >= gap_start ? page : page + 1;
     uint32_t past_free = (last + 1) * GM_PAGE_UNITS <= gap_end ? last + 1 : last;
-    uint32_t here = gm_range_id(pool, range);
-    struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, first);
-    for (uint32_t page = first; page <= last; page = slot->page + slot->pages, slot++) {
-        struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
-        slot->last_used = pool->sequence;
+    uint64_t sequence = pool->sequence;
+    uint64_t to_free = 0;
+    uint64_t through_alias = 0;
+    for (struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, page); page <= last; slot++) {
+        struct gm_chunk *chunk = chunks + slot->chunk;
+        page = slot->page + slot->pages;
+        slot->last_used = sequence;
         gm_stream_stamp(pool, chunk, stamp);
         uint32_t from = gm_max(first_free, slot->page);
-        uint32_t past = gm_min(past_free, slot->page + slot->pages);
+        uint32_t past = gm_min(past_free, page);
         if (from >= past) {
             continue;
         }
         uint64_t freed = gm_page_mask(from - slot->page, past - 1 - slot->page);
         chunk->busy &= ~freed;
-        pool->busy_pages -= past - from;
-        pool->alias_busy_pages -= slot->alias ? past - from : 0;
+        through_alias += slot->alias ? past - from : 0;
         if (chunk->busy == 0) {
-            gm_chunk_set_free(pool, chunk);
+            free_bits[slot->chunk / 64] |= (uint64_t)1 << slot->chunk % 64;
+            to_free += chunk->pages;
         }
         if (chunk->blocked) {
-            tell_other_ranges(pool, chunk, freed, here);
+            tell_other_ranges(pool, chunk, freed, gm_range_id(pool, range));
         }
     }
+    pool->busy_pages -= past_free > first_free ? past_free - first_free : 0;
+    pool->free_chunk_pages += to_free;
+    pool->alias_busy_pages -= through_alias;
 }
 
 void gm_node_grow_tail(struct gm_pool *pool, struct gm_range *range, uint32_t units)

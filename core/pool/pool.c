@@ -4,6 +4,7 @@
 #include "pool.h"
 
 #include "access.h"
+#include "cut.h"
 #include "index.h"
 #include "limit.h"
 #include "range.h"
@@ -98,7 +99,8 @@ static int make_node(struct gm_pool *pool, struct gm_request *request, uint32_t 
             return rc == -EAGAIN ? -ENOMEM : rc;
         }
     }
-    if (request->class != GM_CLASS_SMALL && !gm_stitch_cut_at_end(pool, gap, start, request->units)) {
+    if (request->class != GM_CLASS_SMALL && gm_cut_is_possible(pool) &&
+        !gm_stitch_cut_at_end(pool, gap, start, request->units)) {
         return -ENOMEM;
     }
     uint32_t units = units_to_take(pool, request, gap, start);

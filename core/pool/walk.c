@@ -32,6 +32,12 @@ static uint64_t busy_elsewhere(const struct gm_node *gap, const struct gm_slot *
     return busy;
 }
 
+/* A walk that came to nothing has looked at @chunks chunks and one more. */
+static void spend(struct gm_pool *pool, ptrdiff_t chunks)
+{
+    pool->walk_left -= gm_min(pool->walk_left, (uint32_t)chunks + 1);
+}
+
 enum verdict { USABLE, IN_USE, NOT_YET };
 
 /*
@@ -42,17 +48,23 @@ static enum verdict verify(struct gm_pool *pool, struct gm_range *range, const s
                            uint32_t end, uint32_t stream, uint32_t *page)
 {
     const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, start / GM_PAGE_UNITS);
+    const struct gm_slot *first = slot;
+    bool one_stream = pool->stream_count <= 1;
     for (uint32_t at = start; at < end; at = (slot->page + slot->pages) * GM_PAGE_UNITS, slot++) {
         struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
+        if (chunk->busy == 0 && one_stream) {
+            continue;
+        }
         uint64_t busy = busy_elsewhere(gap, slot, chunk, at, end);
-        pool->walk_left -= pool->walk_left > 0;
         if (busy != 0) {
+            spend(pool, slot - first);
             gm_bits_clear(range->usable, slot->page, busy);
             chunk->blocked = true;
             *page = slot->page + (uint32_t)__builtin_ctzll(busy);
             return IN_USE;
         }
-        if (pool->stream_count > 1 && !gm_stream_sees(pool, chunk->stamp, stream)) {
+        if (!one_stream && !gm_stream_sees(pool, chunk->stamp, stream)) {
+            spend(pool, slot - first);
             *page = slot->page + slot->pages;
             return NOT_YET;
         }
@@ -73,8 +85,9 @@ static bool fit_shared(struct gm_pool *pool, struct gm_range *range, struct gm_n
         if (page == past) {
             break;
         }
-        uint32_t run_past = gm_bits_next(range->usable, page, past, UINT64_MAX);
         uint32_t from = gm_max(page * GM_PAGE_UNITS, gap->start);
+        uint32_t enough = gm_min(past, gm_pages_of_units(from + units));
+        uint32_t run_past = gm_bits_next(range->usable, page, enough, UINT64_MAX);
         uint32_t length = gm_min(run_past * GM_PAGE_UNITS, gap_end) - from;
         if (length < units) {
             longest = gm_max(longest, length);
@@ -113,14 +126,22 @@ bool gm_walk_fit(struct gm_pool *pool, uint32_t index, uint32_t units, uint32_t 
     return fit_shared(pool, range, gap, units, stream, start);
 }
 
-/* The longest run of possibly usable units of @gap that meets pages [first, past). */
-static uint32_t longest_at(const struct gm_range *range, const struct gm_node *gap, uint32_t first, uint32_t past)
+/* Pages [first, past) of a gap, in which all runs are known to be within its bound. */
+struct seen {
+    uint32_t gap;
+    uint32_t first, past;
+};
+
+/* The longest run of possibly usable units of the gap that meets pages [first, past); *seen gets the pages it is in. */
+static uint32_t longest_at(const struct gm_range *range, const struct gm_node *gap, uint32_t first, uint32_t past,
+                           struct seen *seen)
 {
     uint32_t gap_end = gap->start + gap->size;
     uint32_t gap_past = (gap_end - 1) / GM_PAGE_UNITS + 1;
     uint32_t page = gm_bits_run_start(range->usable, gap->start / GM_PAGE_UNITS, gm_max(first, 1));
     uint32_t longest = 0;
     past = gm_min(past, gap_past);
+    seen->first = page;
     while (page < past) {
         page = gm_bits_next(range->usable, page, gap_past, 0);
         uint32_t run_past = gm_bits_next(range->usable, page, gap_past, UINT64_MAX);
@@ -129,15 +150,20 @@ static uint32_t longest_at(const struct gm_range *range, const struct gm_node *g
         longest = gm_max(longest, end > start ? end - start : 0);
         page = gm_max(run_past, page + 1);
     }
+    seen->past = page;
     return longest;
 }
 
 /* Raises the bounds of the gaps over the slot that begins at @page. */
-static void refresh_slot(struct gm_pool *pool, struct gm_range *range, uint32_t page)
+static void refresh_slot(struct gm_pool *pool, struct gm_range *range, uint32_t page, struct seen *seen)
 {
     struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, page);
     uint32_t past = page + slot->pages;
     slot->dirty = 0;
+    /* Blocks free chunk after chunk: the next slot is most often in the run that the last one led to. */
+    if (seen->gap != GM_NONE && seen->first <= page && past <= seen->past) {
+        return;
+    }
     for (uint32_t i = gm_index_after(pool, range, page * GM_PAGE_UNITS); i != GM_NONE; i = gm_node(pool, i)->next) {
         struct gm_node *gap = gm_node(pool, i);
         if (gap->start >= past * GM_PAGE_UNITS) {
@@ -146,7 +172,8 @@ static void refresh_slot(struct gm_pool *pool, struct gm_range *range, uint32_t 
         if (gap->state != GM_NODE_GAP) {
             continue;
         }
-        uint32_t longest = longest_at(range, gap, page, past);
+        uint32_t longest = longest_at(range, gap, page, past, seen);
+        seen->gap = i;
         if (longest > gap->bound) {
             gap->bound = longest;
             gm_index_raise(pool, range, i);
@@ -157,8 +184,9 @@ static void refresh_slot(struct gm_pool *pool, struct gm_range *range, uint32_t 
 void gm_walk_refresh(struct gm_pool *pool, struct gm_range *range)
 {
     const uint32_t *pages = range->dirty.data;
+    struct seen seen = {.gap = GM_NONE};
     for (uint32_t i = 0; i < range->dirty.count; i++) {
-        refresh_slot(pool, range, pages[i]);
+        refresh_slot(pool, range, pages[i], &seen);
     }
     range->dirty.count = 0;
 }
