@@ -9,6 +9,7 @@
 /* Invariant: it is in the registry's list from gmlake_create() to gmlake_destroy(). */
 struct gmlake {
     struct gm_pool pool;
+    struct gm_array driver_blocks; /* gmlake_ptr: live blocks that the driver served; guarded by the pool's lock */
     int device;
     unsigned process;    /* gm_registry_process() of the process that made it */
     struct gmlake *next; /* in the registry's list; guarded by its lock */

@@ -41,6 +41,15 @@ EXPORTED int gmlake_create(int device, struct gmlake **out)
     return 0;
 }
 
+/* The blocks that the driver served while the tunable enabled was off. */
+static void free_driver_blocks(struct gmlake *allocator)
+{
+    const gmlake_ptr *blocks = allocator->driver_blocks.data;
+    for (uint32_t i = 0; i < allocator->driver_blocks.count; i++) {
+        (void)allocator->pool.vmm.cu->mem_free(blocks[i]);
+    }
+}
+
 EXPORTED void gmlake_destroy(struct gmlake *allocator)
 {
     if (allocator == NULL) {
@@ -48,9 +57,40 @@ EXPORTED void gmlake_destroy(struct gmlake *allocator)
     }
     gm_registry_remove(allocator);
     if (is_usable(allocator)) {
+        free_driver_blocks(allocator);
         gm_pool_finish(&allocator->pool);
     }
+    gm_array_finish(&allocator->driver_blocks);
     free(allocator);
+}
+
+static int note_driver_block(struct gmlake *allocator, gmlake_ptr address)
+{
+    struct gm_array *blocks = &allocator->driver_blocks;
+    gm_lock_take(&allocator->pool.lock);
+    int rc = gm_array_reserve(blocks, blocks->count + 1, sizeof address);
+    if (rc == 0) {
+        ((gmlake_ptr *)blocks->data)[blocks->count++] = address;
+    }
+    gm_lock_drop(&allocator->pool.lock);
+    return rc;
+}
+
+/* Takes @address out of the list; false: it is not there. Newest first, for what is freed soon. */
+static bool forget_driver_block(struct gmlake *allocator, gmlake_ptr address)
+{
+    struct gm_array *blocks = &allocator->driver_blocks;
+    gm_lock_take(&allocator->pool.lock);
+    gmlake_ptr *list = blocks->data;
+    uint32_t i = blocks->count;
+    while (i > 0 && list[i - 1] != address) {
+        i--;
+    }
+    if (i > 0) {
+        list[i - 1] = list[--blocks->count];
+    }
+    gm_lock_drop(&allocator->pool.lock);
+    return i > 0;
 }
 
 /* With the tunable enabled off: the driver's own allocator. */
@@ -60,6 +100,11 @@ static int alloc_from_driver(struct gmlake *allocator, size_t bytes, gmlake_ptr 
     CUresult code = allocator->pool.vmm.cu->mem_alloc(&address, bytes);
     if (code != CUDA_SUCCESS) {
         return gm_error_from_driver((int)code);
+    }
+    int rc = note_driver_block(allocator, address);
+    if (rc < 0) {
+        (void)allocator->pool.vmm.cu->mem_free(address);
+        return rc;
     }
     *out = address;
     return 0;
@@ -85,10 +130,10 @@ EXPORTED int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream 
     return rc;
 }
 
-/* A block that is not in the pool's ranges was made while enabled was off: it is the driver's. */
+/* A block outside the pool's ranges: the driver's if it was made while enabled was off, else not ours to free. */
 static int free_to_driver(struct gmlake *allocator, gmlake_ptr address)
 {
-    if (gm_pool_owner(address) != NULL) {
+    if (!forget_driver_block(allocator, address)) {
         return -EINVAL;
     }
     CUresult code = allocator->pool.vmm.cu->mem_free(address);
