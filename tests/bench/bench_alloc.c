@@ -147,7 +147,7 @@ static void report(const struct load *load, const struct gm_replay_result *plain
 {
     const struct gm_replay_mark *from = &plain->marks[2];
     const struct gm_replay_mark *to = &plain->marks[3];
-    double ns = (double)(to->wall_ns - from->wall_ns) / (double)(to->ops - from->ops);
+    double ns = (double)(to->calls_ns - from->calls_ns) / (double)(to->ops - from->ops);
     double driver_calls = (double)(to->calls - from->calls);
     double efficiency = (double)plain->peak_requested / (double)plain->peak_reserved;
     if (!as_json) {

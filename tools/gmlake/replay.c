@@ -343,7 +343,7 @@ const struct gm_command gm_command_replay = {
         "    On the simulated driver time is modelled: its clock follows the trace, work freed on a stream takes\n"
         "    1 ms more (SIMCUDA_STREAM_DELAY_US), and memory has no contents except with --verify (SIMCUDA_BACKING).\n"
         "\n"
-        "    JSON: trace, ops, peak_requested_bytes, peak_reserved_bytes, efficiency, ns_per_op (wall time a call\n"
+        "    JSON: trace, ops, peak_requested_bytes, peak_reserved_bytes, efficiency, ns_per_op (time a call\n"
         "    without driver time; --via driver: with the driver's host time, which cannot be told apart),\n"
         "    ns_per_op_driver (with driver time, modelled or real), first_iteration_driver_us, steady_driver_calls\n"
         "    and steady_driver_us (median an iteration over the last half), peak_mappings, va_bytes, oom\n"

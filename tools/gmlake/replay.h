@@ -43,7 +43,7 @@ struct gm_replay_mark {
     uint64_t driver_ns;
     uint64_t trace_ns;
     uint64_t ops;
-    uint64_t wall_ns; /* as gm_replay_result.wall_ns */
+    uint64_t calls_ns; /* as gm_replay_result.calls_ns */
 };
 
 /* Invariant: figures of an iteration are differences of neighbouring marks; marks has iterations + 1 elements. */
@@ -55,9 +55,9 @@ struct gm_replay_result {
     uint64_t peak_in_use;    /* by the driver's own account, above what was in use before; 0: not known */
     uint64_t peak_mappings;
     uint64_t va_bytes;
-    uint64_t wall_ns;     /* in the allocator's calls, without driver time where that can be told apart */
-    bool wall_has_driver; /* it could not: wall_ns contains the driver's own host time */
-    uint64_t driver_ns;   /* over the whole replay */
+    uint64_t calls_ns;      /* in the allocator's calls, without driver time where that can be told apart */
+    bool calls_have_driver; /* it could not: calls_ns contains the driver's own host time */
+    uint64_t driver_ns;     /* over the whole replay */
     uint64_t driver_calls;
     bool simulated;
     bool counted; /* driver calls, mappings and address space are known */

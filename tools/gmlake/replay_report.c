@@ -55,7 +55,7 @@ static int compare_doubles(const void *a, const void *b)
 static double ns_of(const struct gm_replay_result *result, size_t iteration)
 {
     const struct gm_replay_mark *from = &result->marks[iteration];
-    return ratio(from[1].wall_ns - from[0].wall_ns, from[1].ops - from[0].ops);
+    return ratio(from[1].calls_ns - from[0].calls_ns, from[1].ops - from[0].ops);
 }
 
 /* The median of a figure over the last half of the iterations. */
@@ -91,14 +91,14 @@ static double later_percent(const struct gm_replay_result *result)
 
 static double ns_per_op(const struct gm_replay_result *result)
 {
-    return ratio(result->wall_ns, result->ops);
+    return ratio(result->calls_ns, result->ops);
 }
 
 /* Driver time included; where the wall time has it already (a real driver, not metered), that is it. */
 static double ns_per_op_driver(const struct gm_replay_result *result)
 {
-    bool add = !(result->wall_has_driver && !result->simulated);
-    return ratio(result->wall_ns + (add ? result->driver_ns : 0), result->ops);
+    bool add = !(result->calls_have_driver && !result->simulated);
+    return ratio(result->calls_ns + (add ? result->driver_ns : 0), result->ops);
 }
 
 /* A figure that is only known where driver calls are counted. */

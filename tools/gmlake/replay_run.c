@@ -9,8 +9,9 @@
  *   In use     the account of device_memory.h, above what was in use before the allocator was created: simcuda's own
  *              peak, or that of a real driver at the end of each slice of 1024 operations. Pools give nothing back in
  *              between (a replay does not synchronise), so slices see the peak.
- *   CPU time   wall time of the loop, minus wall time inside the counting wrappers, minus the time the same loop takes
- *              with a door that does nothing.
+ *   CPU time   for each slice, the wall time outside the counting wrappers or the thread's CPU time, whichever is less:
+ *              so that neither the driver nor other programs' turns are in it. The time that the same loop takes with
+ *              a door that does nothing is taken off.
  */
 #include "device_memory.h"
 #include "door.h"
@@ -45,6 +46,7 @@ struct replay {
     struct gm_device_memory memory;
     uint64_t base_in_use;  /* before the allocator existed */
     uint64_t wall_ns;      /* of the loop */
+    uint64_t calls_ns;     /* of the loop, without the driver where it is metered */
     double loop_ns_per_op; /* of the loop alone */
     uint64_t started_ns;   /* of the wall clock, at the first operation */
     size_t shown;          /* progress steps printed */
@@ -161,18 +163,17 @@ static int run_slice(struct replay *replay, struct gm_door *door, size_t first, 
 
 /* --- figures ------------------------------------------------------------------------------------------------------ */
 
-/* Wall time of @ops operations without what is not the allocator's: the loop and, where it is metered, the driver. */
-static uint64_t own_wall_ns(const struct replay *replay, uint64_t ops)
+/* Time in the calls of @ops operations, without the loop around them. */
+static uint64_t calls_ns(const struct replay *replay, uint64_t ops)
 {
     uint64_t loop = (uint64_t)(replay->loop_ns_per_op * (double)ops);
-    uint64_t driver = replay->options->via == GM_VIA_CORE ? gm_meter.wall_ns : 0;
-    return replay->wall_ns > loop + driver ? replay->wall_ns - loop - driver : 0;
+    return replay->calls_ns > loop ? replay->calls_ns - loop : 0;
 }
 
 static struct gm_replay_mark take_mark(const struct replay *replay, uint64_t ops)
 {
     struct gm_replay_mark mark = {.trace_ns = replay->trace->ops[ops > 0 ? ops - 1 : 0].time_ns, .ops = ops};
-    mark.wall_ns = own_wall_ns(replay, ops);
+    mark.calls_ns = calls_ns(replay, ops);
     if (replay->options->via == GM_VIA_CORE) {
         mark.calls = gm_meter.calls;
         mark.memory_calls = gm_meter.memory_calls;
@@ -226,6 +227,32 @@ static void keep_rate(const struct replay *replay, size_t next)
     }
 }
 
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+/* One slice, with both clocks running. */
+static int timed_slice(struct replay *replay, size_t first, size_t end)
+{
+    uint64_t metered = gm_meter.wall_ns;
+    uint64_t cpu = thread_cpu_ns();
+    uint64_t start = gm_wall_ns();
+    int rc = run_slice(replay, replay->door, first, end);
+    uint64_t wall = gm_wall_ns() - start;
+    cpu = thread_cpu_ns() - cpu;
+    replay->wall_ns += wall;
+    if (replay->options->via == GM_VIA_CORE) {
+        /* Each is an upper bound: the first contains other programs' turns, the second the driver's CPU time. */
+        wall -= gm_meter.wall_ns - metered;
+        wall = cpu < wall ? cpu : wall;
+    }
+    replay->calls_ns += wall;
+    return rc;
+}
+
 /* Walks [first, end) in slices, with the clock running only over the slices. */
 static int replay_stretch(struct replay *replay, size_t first, size_t end)
 {
@@ -233,9 +260,7 @@ static int replay_stretch(struct replay *replay, size_t first, size_t end)
         size_t slice = replay->options->rate > 0 ? RATED_SLICE : SLICE;
         size_t next = first + slice < end ? first + slice : end;
         keep_rate(replay, first);
-        uint64_t start = gm_wall_ns();
-        int rc = run_slice(replay, replay->door, first, next);
-        replay->wall_ns += gm_wall_ns() - start;
+        int rc = timed_slice(replay, first, next);
         if (rc < 0) {
             return fail(replay, rc, "the allocator failed");
         }
@@ -367,8 +392,8 @@ static void take_figures(struct replay *replay)
     result->peak_reserved = core ? gm_meter.ledger.held_peak : result->peak_in_use;
     result->peak_mappings = core ? gm_meter.ledger.mappings_peak : device.mappings_peak;
     result->va_bytes = core ? gm_meter.ledger.va_peak : device.va_peak;
-    result->wall_ns = last.wall_ns;
-    result->wall_has_driver = !core;
+    result->calls_ns = last.calls_ns;
+    result->calls_have_driver = !core;
     take_rows(replay);
     if (replay->latencies != NULL) {
         take_latencies(replay);
