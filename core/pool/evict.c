@@ -68,8 +68,8 @@ static uint32_t gather(struct gm_pool *pool, struct gm_array *victims)
     return victims->count;
 }
 
-/* Unmaps idle aliases, oldest first, until at least @pages and @mappings of them are gone. */
-static void evict(struct gm_pool *pool, uint64_t pages, uint64_t mappings)
+/* Unmaps idle aliases, oldest first, until at least @pages and @mappings of them are gone. Returns whether any is. */
+static bool evict(struct gm_pool *pool, uint64_t pages, uint64_t mappings)
 {
     struct gm_array victims = {0};
     gm_stream_mark(pool);
@@ -82,6 +82,7 @@ static void evict(struct gm_pool *pool, uint64_t pages, uint64_t mappings)
         pool->counts.evict++;
     }
     gm_array_finish(&victims);
+    return gone > 0;
 }
 
 /* Ranges in which nothing is mapped any more. */
@@ -100,23 +101,24 @@ void gm_evict_idle(struct gm_pool *pool, uint64_t keep)
     uint64_t idle = pool->alias_pages - pool->alias_busy_pages;
     uint64_t kept = keep >> GM_PAGE_SHIFT;
     if (idle > kept) {
-        evict(pool, idle - kept, 0);
+        (void)evict(pool, idle - kept, 0);
         destroy_empty_ranges(pool);
     }
 }
 
-void gm_evict_for(struct gm_pool *pool, uint32_t count)
+bool gm_evict_for(struct gm_pool *pool, uint32_t count)
 {
     uint64_t most = gm_tunable(GMLAKE_TUNABLE_mappings_max);
-    if (pool->vmm.mappings + count > most && pool->alias_pages > pool->alias_busy_pages) {
-        /* A sixteenth more than needed, so that not every call has to look. */
-        evict(pool, 0, pool->vmm.mappings + count - most + most / 16);
+    if (pool->vmm.mappings + count <= most || pool->alias_pages <= pool->alias_busy_pages) {
+        return false;
     }
+    /* A sixteenth more than needed, so that not every call has to look. */
+    return evict(pool, 0, pool->vmm.mappings + count - most + most / 16);
 }
 
 void gm_evict_all(struct gm_pool *pool)
 {
-    evict(pool, UINT64_MAX, 0);
+    (void)evict(pool, UINT64_MAX, 0);
     destroy_empty_ranges(pool);
 }
 

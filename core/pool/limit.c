@@ -134,11 +134,10 @@ static int plan_and_run(struct gm_pool *pool, const struct gm_request *wanted, b
     }
     struct gm_plan plan;
     int rc = gm_plan_make(pool, &request, &plan);
-    if (rc < 0) {
-        return rc;
+    if (rc == 0 && gm_evict_for(pool, plan.picked + 2)) {
+        rc = gm_plan_make(pool, &request, &plan); /* the plan may have counted on what is unmapped now */
     }
-    gm_evict_for(pool, plan.picked + 2);
-    return gm_stitch_run(pool, &request, &plan, gap, start);
+    return rc < 0 ? rc : gm_stitch_run(pool, &request, &plan, gap, start);
 }
 
 /* The device has refused memory, or the host: within what is left, twice, for what is left is only known roughly. */
