@@ -33,7 +33,7 @@ static int argument_kind(const struct gm_option *option)
 static void to_getopt(const struct gm_option *table, struct option *longs, char *letters)
 {
     size_t row = 0;
-    for (; table[row].name != NULL && row < OPTIONS_MAX; row++) {
+    for (; row < OPTIONS_MAX && table[row].name != NULL; row++) {
         int kind = argument_kind(&table[row]);
         longs[row] = (struct option){table[row].name, kind, NULL, 256 + (int)row};
         if (table[row].letter != 0) {
