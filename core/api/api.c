@@ -93,11 +93,15 @@ static bool forget_driver_block(struct gmlake *allocator, gmlake_ptr address)
     return i > 0;
 }
 
-/* With the tunable enabled off: the driver's own allocator. */
+/* With the tunable enabled off: the driver's own allocator. What the pool has free is the driver's when it needs it. */
 static int alloc_from_driver(struct gmlake *allocator, size_t bytes, gmlake_ptr *out)
 {
     CUdeviceptr address;
     CUresult code = allocator->pool.vmm.cu->mem_alloc(&address, bytes);
+    uint64_t released;
+    if (code == CUDA_ERROR_OUT_OF_MEMORY && gm_pool_trim(&allocator->pool, 0, &released) == 0 && released > 0) {
+        code = allocator->pool.vmm.cu->mem_alloc(&address, bytes);
+    }
     if (code != CUDA_SUCCESS) {
         return gm_error_from_driver((int)code);
     }
