@@ -229,7 +229,34 @@ static void forks_must_be_joined(void)
         }
         end(origin, join ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
     }
-    gives(CUDA_ERROR_CAPTURED_EVENT, sim.cuEventSynchronize(event));
+    gives(CUDA_ERROR_INVALID_VALUE, sim.cuEventSynchronize(event)); /* its capture has ended */
+    works(sim.cuMemFree_v2(memory));
+}
+
+/* A fork counts as joined up to where the event was recorded that is waited for. */
+static void forks_are_joined_up_to_the_event(void)
+{
+    sim_start();
+    CUstream origin = sim_stream(CU_STREAM_NON_BLOCKING);
+    CUstream fork = sim_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr memory = sim_alloc(1);
+    CUevent event = sim_event();
+    for (int more = 0; more < 2; more++) {
+        works(sim.cuStreamBeginCapture_v2(origin, CU_STREAM_CAPTURE_MODE_RELAXED));
+        works(sim.cuEventRecord(event, origin));
+        works(sim.cuStreamWaitEvent(fork, event, 0));
+        works(sim.cuMemsetD8Async(memory, 1, 1, fork));
+        works(sim.cuEventRecord(event, fork));
+        if (more) {
+            works(sim.cuMemsetD8Async(memory, 1, 1, fork));
+        }
+        works(sim.cuStreamWaitEvent(origin, event, 0));
+        end(origin, more ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED : CUDA_SUCCESS);
+    }
+    works(sim.cuStreamBeginCapture_v2(origin, CU_STREAM_CAPTURE_MODE_RELAXED));
+    works(sim.cuEventRecord(event, origin));
+    gives(CUDA_ERROR_CAPTURED_EVENT, sim.cuEventQuery(event));
+    end(origin, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     works(sim.cuMemFree_v2(memory));
 }
 
@@ -289,6 +316,7 @@ SIM_TEST(other_threads_are_bound_by_global_captures_only, NULL)
 SIM_TEST(captured_work_runs_when_launched, NULL)
 SIM_TEST(captured_memory_belongs_to_the_graph, NULL)
 SIM_TEST(forks_must_be_joined, NULL)
+SIM_TEST(forks_are_joined_up_to_the_event, NULL)
 SIM_TEST(borders_are_kept, NULL)
 
 int main(void)
@@ -300,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_captured_work_runs_when_launched),
         cmocka_unit_test(test_captured_memory_belongs_to_the_graph),
         cmocka_unit_test(test_forks_must_be_joined),
+        cmocka_unit_test(test_forks_are_joined_up_to_the_event),
         cmocka_unit_test(test_borders_are_kept),
     };
     return gm_test_result(cmocka_run_group_tests(tests, NULL, NULL));

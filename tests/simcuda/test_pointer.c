@@ -68,19 +68,19 @@ static void the_table(void)
     ROW(MEMORY_TYPE, 4, 2, 2, 2);
     ROW(DEVICE_POINTER, 8, have.plain + 512, have.pooled + 512, have.mapped + 512);
     ROW(DEVICE_ORDINAL, 4, 0, 0, 0);
-    ROW(MAPPED, 1, 1, 1, 1);
+    ROW(MAPPED, 4, 1, 1, 1);
     ROW(ACCESS_FLAGS, 4, 3, 3, 3);
-    ROW(SYNC_MEMOPS, 1, 1, 1, 1);
-    ROW(IS_MANAGED, 1, 0, 0, 0);
-    ROW(IS_LEGACY_CUDA_IPC_CAPABLE, 1, 1, 0, 0);
+    ROW(SYNC_MEMOPS, 4, 0, 0, 0);
+    ROW(IS_MANAGED, 4, 0, 0, 0);
+    ROW(IS_LEGACY_CUDA_IPC_CAPABLE, 4, 1, 0, 0);
     ROW(RANGE_START_ADDR, 8, have.plain, have.pooled, have.reservation);
     ROW(RANGE_SIZE, 8, PLAIN_SIZE, POOLED_SIZE, 64 * MIB);
     ROW(ALLOWED_HANDLE_TYPES, 8, 0, 0, 1);
-    ROW(IS_GPU_DIRECT_RDMA_CAPABLE, 1, 1, 0, 1);
+    ROW(IS_GPU_DIRECT_RDMA_CAPABLE, 4, 1, 0, 1);
     ROW(MEMPOOL_HANDLE, 8, 0, (uintptr_t)have.pool, 0);
     ROW(MAPPING_SIZE, 8, PLAIN_SIZE, 32 * MIB, PAGE);
     ROW(MAPPING_BASE_ADDR, 8, have.plain, step, have.mapped);
-    ROW(IS_HW_DECOMPRESS_CAPABLE, 1, 1, 0, 0);
+    ROW(IS_HW_DECOMPRESS_CAPABLE, 4, 1, 0, 0);
 
     CUdeviceptr base;
     size_t size;
@@ -108,6 +108,10 @@ static void host_pointer_and_settings(void)
     works(sim.cuPointerSetAttribute(&on, memops, have.plain));
     works(sim.cuPointerSetAttribute(&on, memops, have.pooled));
     gives(CUDA_ERROR_NOT_SUPPORTED, sim.cuPointerSetAttribute(&on, memops, have.mapped));
+    ROW(SYNC_MEMOPS, 4, 1, 1, 0);
+    on = 0;
+    works(sim.cuPointerSetAttribute(&on, memops, have.plain));
+    ROW(SYNC_MEMOPS, 4, 0, 1, 0);
     gives(CUDA_ERROR_INVALID_VALUE, sim.cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_BUFFER_ID, have.plain));
 
     void *host = &host;
@@ -173,11 +177,19 @@ static void unknown_pointers(void)
     gives(CUDA_ERROR_INVALID_VALUE, sim.cuPointerGetAttributes(1, &wrong, data, have.plain));
     gives(CUDA_ERROR_INVALID_VALUE, sim.cuPointerGetAttribute(&value, wrong, have.plain));
     gives(CUDA_ERROR_INVALID_VALUE, sim.cuPointerGetAttributes(0, &wrong, data, have.plain));
-    /* reserved, nothing mapped */
-    check_number(0, ask(have.reservation + 32 * MIB, CU_POINTER_ATTRIBUTE_MAPPED, 1));
-    check_number(have.reservation, ask(have.reservation + 32 * MIB, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 8));
-    gives(CUDA_ERROR_INVALID_VALUE,
-          sim.cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, have.reservation + 32 * MIB));
+    /* reserved, nothing mapped: only the plural form knows of the reservation */
+    const CUdeviceptr reserved = have.reservation + 32 * MIB;
+    CUpointer_attribute range[] = {CU_POINTER_ATTRIBUTE_MAPPED, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_HOST_POINTER};
+    unsigned is_mapped = 1;
+    CUdeviceptr start = 0;
+    size_t size = 0;
+    CUdeviceptr host = 0;
+    void *into[] = {&is_mapped, &start, &size, &host};
+    works(sim.cuPointerGetAttributes(4, range, into, reserved));
+    check(is_mapped == 0 && start == have.reservation && size == 64 * MIB && host == reserved);
+    gives(CUDA_ERROR_INVALID_VALUE, sim.cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_MAPPED, reserved));
+    gives(CUDA_ERROR_INVALID_VALUE, sim.cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, reserved));
     drop_them();
 }
 

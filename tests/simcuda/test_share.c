@@ -128,9 +128,13 @@ static void within_one_process(void)
     works(sim.cuMemExportToShareableHandle(&descriptor, chunk, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     works(sim.cuMemImportFromShareableHandle(&same, (void *)(intptr_t)descriptor,
                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-    check_number(chunk, same);
-    works(sim.cuMemRelease(same));
+    check(chunk != same); /* another handle, of the same memory */
+    check_number(PAGE, sim_device(0).in_use);
+    check_number(1, sim_device(0).handles);
     works(sim.cuMemRelease(chunk));
+    check_number(PAGE, sim_device(0).in_use);
+    works(sim.cuMemRelease(same));
+    check_number(0, sim_device(0).in_use);
     gives(CUDA_ERROR_INVALID_VALUE, sim.cuMemImportFromShareableHandle(&same, (void *)(intptr_t)descriptor,
                                                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     close(descriptor);
@@ -198,7 +202,9 @@ static void devices_reach_one_another(void)
     gives(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, sim.cuCtxDisablePeerAccess(second));
     works(sim.cuCtxEnablePeerAccess(second, 0));
     gives(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, sim.cuCtxEnablePeerAccess(second, 0));
-    gives(CUDA_ERROR_INVALID_CONTEXT, sim.cuCtxEnablePeerAccess(first, 0));
+    gives(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, sim.cuCtxEnablePeerAccess(first, 0));
+    gives(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, sim.cuCtxDisablePeerAccess(first));
+    gives(CUDA_ERROR_INVALID_CONTEXT, sim.cuCtxEnablePeerAccess(NULL, 0));
     works(sim.cuCtxDisablePeerAccess(second));
 
     CUdeviceptr here = sim_alloc(100);

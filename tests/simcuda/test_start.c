@@ -217,10 +217,12 @@ static void contexts_own_plain_memory(void)
     check_number(PAGE, sim_device(0).in_use);
     CUdeviceptr address;
     gives(CUDA_ERROR_CONTEXT_IS_DESTROYED, sim.cuMemAlloc_v2(&address, 1));
-    gives(CUDA_ERROR_INVALID_VALUE, sim.cuMemFree_v2(plain));
+    gives(CUDA_ERROR_CONTEXT_IS_DESTROYED, sim.cuMemFree_v2(plain));
     gives(CUDA_ERROR_INVALID_HANDLE, sim.cuStreamSynchronize(stream));
     gives(CUDA_ERROR_INVALID_HANDLE, sim.cuEventQuery(event));
     works(sim.cuMemRelease(chunk));
+    works(sim.cuCtxSetCurrent(NULL));
+    gives(CUDA_ERROR_INVALID_VALUE, sim.cuMemFree_v2(plain));
 }
 
 static void primary_contexts_count_their_users(void)

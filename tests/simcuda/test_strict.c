@@ -26,7 +26,7 @@ static void misuse(void)
     works(sim_open(range, 2 * PAGE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
     violates(sim.cuMemsetD8_v2(range, 0, 3 * PAGE));      /* runs out of the mapping */
     violates(sim.cuMemUnmap(range, PAGE));                /* part of a mapping */
-    violates(sim.cuMemUnmap(range, 4 * PAGE));            /* a gap */
+    violates(sim.cuMemUnmap(range + 4096, PAGE));         /* misaligned */
     violates(sim.cuMemMap(range, 2 * PAGE, 0, chunk, 0)); /* on top of another */
     violates(sim.cuMemAddressFree(range, 4 * PAGE));      /* still mapped */
     violates(sim.cuMemAddressFree(range, 2 * PAGE));      /* not as it was made */

@@ -11,6 +11,7 @@ static void rules_of_map(void)
 
     gives(CUDA_ERROR_NOT_SUPPORTED, sim.cuMemMap(range, 2 * PAGE, PAGE, chunk, 0));
     gives(CUDA_ERROR_NOT_SUPPORTED, sim.cuMemMap(range, PAGE, 0, chunk, 0));
+    gives(CUDA_ERROR_NOT_SUPPORTED, sim.cuMemMap(range, 5 * PAGE, 0, chunk, 0));
     gives(CUDA_ERROR_INVALID_VALUE, sim.cuMemMap(range + 4096, 4 * PAGE, 0, chunk, 0));
     gives(CUDA_ERROR_INVALID_VALUE, sim.cuMemMap(range + 6 * PAGE, 4 * PAGE, 0, chunk, 0));
     works(sim.cuMemMap(range, 4 * PAGE, 0, chunk, 0));
@@ -20,6 +21,10 @@ static void rules_of_map(void)
     gives(CUDA_ERROR_INVALID_VALUE, sim.cuMemUnmap(range, PAGE));
     gives(CUDA_ERROR_INVALID_VALUE, sim.cuMemUnmap(range + PAGE, 3 * PAGE));
     check_number(2, sim_device(0).mappings);
+    works(sim.cuMemUnmap(range, 8 * PAGE));
+    check_number(0, sim_device(0).mappings);
+    /* gaps are passed over */
+    works(sim.cuMemMap(range + 2 * PAGE, 4 * PAGE, 0, chunk, 0));
     works(sim.cuMemUnmap(range, 8 * PAGE));
     check_number(0, sim_device(0).mappings);
     works(sim.cuMemRelease(chunk));

@@ -86,6 +86,17 @@ CUresult sim_capture_forbids_stream(struct sim_stream *stream)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+/* Asking about a captured event breaks its capture; once that has ended, there is nothing to ask about. */
+CUresult sim_capture_forbids_event(const struct sim_event *event)
+{
+    struct sim_capture *capture = find(event->captured);
+    if (capture == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    capture->broken = true;
+    return CUDA_ERROR_CAPTURED_EVENT;
+}
+
 /* ---- work ---- */
 
 CUresult sim_capture_or_push(struct sim_stream *stream, struct sim_op *op)
@@ -103,27 +114,35 @@ CUresult sim_capture_or_push(struct sim_stream *stream, struct sim_op *op)
         sim_stream_push(stream, op);
         return CUDA_SUCCESS;
     }
-    stream->unjoined = true;
+    stream->captured_ops++;
     sim_graph_append(capture->graph, op);
     return CUDA_SUCCESS;
+}
+
+/* Takes the stream into the capture, with nothing captured on it yet. */
+static void join(struct sim_stream *stream, struct sim_capture *capture)
+{
+    stream->capture = capture;
+    stream->captured_ops = 0;
+    stream->joined_ops = 0;
 }
 
 CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event)
 {
     event->recorded = true;
     event->captured = stream->capture->id;
-    event->point = (struct sim_point){.stream = stream};
+    event->point = (struct sim_point){.stream = stream, .seq = stream->captured_ops};
     return stream->capture->broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
 
 CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event)
 {
     struct sim_capture *capture = find(event->captured);
+    if (capture == NULL && event->captured != 0) {
+        return CUDA_ERROR_INVALID_VALUE; /* of a capture that has ended */
+    }
     if (capture == NULL) {
-        /* Recorded outside: a capture may only depend on itself. */
-        if (stream->capture != NULL) {
-            stream->capture->broken = true;
-        }
+        stream->capture->broken = true; /* recorded outside: a capture may only depend on itself */
         return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
     if (stream->capture != NULL && stream->capture != capture) {
@@ -134,10 +153,11 @@ CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event)
     if (capture->broken) {
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
-    stream->capture = capture;
-    if (event->point.stream != stream) {
-        event->point.stream->unjoined = false;
-        stream->unjoined = stream != capture->origin;
+    if (stream->capture == NULL) {
+        join(stream, capture);
+    }
+    if (event->point.stream != stream && event->point.seq > event->point.stream->joined_ops) {
+        event->point.stream->joined_ops = event->point.seq;
     }
     return CUDA_SUCCESS;
 }
@@ -152,7 +172,7 @@ CUresult sim_capture_allocate(struct sim_stream *stream, struct sim_pool *pool, 
     CUresult result = sim_pool_allocate(pool, size, NULL, out);
     if (result == CUDA_SUCCESS) {
         sim_graph_own(stream->capture->graph, *out);
-        stream->unjoined = true;
+        stream->captured_ops++;
     }
     return result;
 }
@@ -169,7 +189,7 @@ CUresult sim_capture_free(struct sim_stream *stream, struct sim_range *range)
         return CUDA_ERROR_INVALID_VALUE;
     }
     range->freed = true;
-    stream->unjoined = true;
+    stream->captured_ops++;
     capture->graph->nodes++;
     return CUDA_SUCCESS;
 }
@@ -198,8 +218,7 @@ CUresult sim_capture_begin(struct sim_stream *stream, CUstreamCaptureMode mode)
                                     .mode = mode,
                                     .graph = graph};
     captures = capture;
-    stream->capture = capture;
-    stream->unjoined = false;
+    join(stream, capture);
     return CUDA_SUCCESS;
 }
 
@@ -209,7 +228,7 @@ static bool finish(struct sim_capture *capture, const struct sim_context *contex
     bool unjoined = false;
     for (struct sim_stream *stream = context->streams; stream != NULL; stream = stream->next) {
         if (stream->capture == capture) {
-            unjoined |= stream->unjoined && stream != capture->origin;
+            unjoined |= stream->joined_ops < stream->captured_ops && stream != capture->origin;
             stream->capture = NULL;
         }
     }

@@ -26,6 +26,9 @@ CUresult sim_capture_forbids_wait(const struct sim_context *context);
 /* For a wait for one stream, or a query of it. */
 CUresult sim_capture_forbids_stream(struct sim_stream *stream);
 
+/* For a question about an event that was recorded last in a capture. */
+CUresult sim_capture_forbids_event(const struct sim_event *event);
+
 /* Queues @op, or makes it a node of the graph that the stream is capturing. */
 CUresult sim_capture_or_push(struct sim_stream *stream, struct sim_op *op);
 

@@ -74,8 +74,8 @@ CUresult sim_plain_allocate(struct sim_context *context, uint64_t size, struct s
     if (plain == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    bool done = size < SMALL_LIMIT ? take_small(device, size, plain)
-                                   : sim_memory_open(device, pages_size, &plain->span, &plain->offset);
+    bool done = size <= SMALL_LIMIT ? take_small(device, size, plain)
+                                    : sim_memory_open(device, pages_size, &plain->span, &plain->offset);
     if (!done) {
         free(plain);
         return CUDA_ERROR_OUT_OF_MEMORY;

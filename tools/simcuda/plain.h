@@ -1,7 +1,7 @@
 /*
  * plain.h - plain allocations (cuMemAlloc): owned by a context, freed by address.
  *
- * STRUCTURE    from 1 MB up an allocation has its own span of 2 MB pages; smaller ones share 2 MB pages of their
+ * STRUCTURE    above 1 MB an allocation has its own span of 2 MB pages; smaller ones share 2 MB pages of their
  *              context's device, 512 bytes apart, by best fit.
  * CONCURRENCY  the driver's lock.
  */

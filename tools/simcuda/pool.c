@@ -78,7 +78,7 @@ CUresult sim_pool_free(struct sim_pooled *pooled, struct sim_stream *stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_graph_disown(pooled);
-    pooled->pool->used -= pooled->block->size;
+    pooled->pool->used -= pooled->range.size;
     sim_space_remove(&pooled->range);
     give(pooled->pool, pooled->block, &usable);
     free(pooled);
@@ -147,7 +147,7 @@ CUresult sim_pool_allocate(struct sim_pool *pool, uint64_t size, struct sim_stre
     pooled->range.device = pool->device;
     pooled->range.size = size;
     sim_space_add(&pooled->range, pooled->block->address);
-    pool->used += pooled->block->size;
+    pool->used += size;
     pool->used_high = pool->used > pool->used_high ? pool->used : pool->used_high;
     *out = pooled;
     return CUDA_SUCCESS;

@@ -25,6 +25,7 @@ struct sim_range {
     enum sim_range_kind kind;
     struct sim_device *device;
     uint64_t buffer_id; /* never used twice */
+    bool sync_memops;   /* set by cuPointerSetAttribute */
     bool freed;         /* cuMemFreeAsync was called, the stream has not come to it */
 };
 

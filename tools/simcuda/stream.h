@@ -48,7 +48,8 @@ struct sim_stream {
     uint64_t last_seq;
     uint64_t done_seq;
     struct sim_capture *capture; /* NULL unless capturing */
-    bool unjoined;               /* capturing: has work that no other stream of the capture waits for */
+    uint64_t captured_ops;       /* capturing: on this stream so far */
+    uint64_t joined_ops;         /* and how many of them another stream of the capture waits for */
 };
 
 /* A stretch of memory that queued work will touch. */

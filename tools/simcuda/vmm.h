@@ -8,11 +8,13 @@
 
 #include "space.h"
 
-/* Invariant: its memory is held while handles + mappings > 0; @handle is valid exactly while handles > 0. */
+struct handle;
+
+/* Invariant: its memory is held while handles + mappings > 0; @first is one of the handles, or NULL. */
 struct sim_chunk {
-    uint64_t id; /* never used twice */
-    uint64_t handle;
-    uint64_t handles; /* references: create, retain, import */
+    uint64_t id;          /* never used twice */
+    struct handle *first; /* what cuMemRetainAllocationHandle gives */
+    uint64_t handles;
     uint64_t mappings;
     uint64_t size;
     int file;              /* the device's, or another process's */
@@ -33,8 +35,8 @@ struct sim_vmm_totals {
 
 void sim_vmm_count(struct sim_vmm_totals *out);
 
-/* Takes one more reference to the chunk's handle, making a new handle if it has none. */
-CUresult sim_chunk_retain(struct sim_chunk *chunk, CUmemGenericAllocationHandle *out);
+/* Makes a new handle of the chunk. */
+CUresult sim_chunk_add_handle(struct sim_chunk *chunk, CUmemGenericAllocationHandle *out);
 
 /* The chunk of that id; NULL: gone. */
 struct sim_chunk *sim_chunk_by_id(uint64_t id);

@@ -129,6 +129,9 @@ static CUresult queue(const struct sim_copy *copy, CUstream stream, bool wait)
     if (result != CUDA_SUCCESS || copy->width == 0 || copy->height == 0) {
         return result;
     }
+    if (copy->to == 0 || (copy->unit == 0 && copy->from == 0)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     struct sim_op *op = sim_op_new();
     if (op == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -65,8 +65,12 @@ static void drop(struct host *host)
 
 CUresult sim_cuMemHostAlloc(void **address, size_t bytes, unsigned int flags)
 {
-    if (address == NULL || bytes == 0 || (flags & ~(unsigned)HOST_FLAGS) != 0) {
+    if (address == NULL || (flags & ~(unsigned)HOST_FLAGS) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (bytes == 0) {
+        *address = NULL;
+        return CUDA_SUCCESS;
     }
     void *place = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (place == MAP_FAILED) {
@@ -119,7 +123,7 @@ CUresult sim_cuMemHostUnregister(void *address)
 {
     struct host *host = find(address, true);
     if (host == NULL || host->mapped) {
-        return address == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+        return address == NULL || host != NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     }
     sim_device_wait(host->range.device);
     drop(host);

@@ -73,6 +73,10 @@ static struct sim_range *find_allocation(CUdeviceptr address)
 
 CUresult sim_cuMemFree_v2(CUdeviceptr address)
 {
+    const struct sim_context *current = sim_context_current();
+    if (current != NULL && !current->alive) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
     struct sim_range *range = address == 0 ? NULL : find_allocation(address);
     if (range == NULL) {
         return address == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -80,7 +84,10 @@ CUresult sim_cuMemFree_v2(CUdeviceptr address)
     sim_device_wait(range->device);
     sim_clock_charge(SIM_COST_FREE, range->size);
     if (range->kind == SIM_POOLED) {
-        return sim_pool_free(sim_pooled_of(range), NULL);
+        struct sim_device *device = range->device;
+        CUresult result = sim_pool_free(sim_pooled_of(range), NULL);
+        sim_pool_settle(device);
+        return result;
     }
     sim_plain_drop(SIM_OWNER(range, struct sim_plain, range));
     return CUDA_SUCCESS;

@@ -34,11 +34,8 @@ static CUresult find_peer(CUcontext peer, struct sim_context **current, uint32_t
 {
     const struct sim_context *found = sim_context_get(peer);
     *current = sim_context_current();
-    if (found == NULL || found == *current) {
+    if (found == NULL) {
         return CUDA_ERROR_INVALID_CONTEXT;
-    }
-    if (found->device == (*current)->device) {
-        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     }
     *bit = 1u << found->device->ordinal;
     return CUDA_SUCCESS;
@@ -51,6 +48,9 @@ CUresult sim_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
     CUresult result = flags != 0 ? CUDA_ERROR_INVALID_VALUE : find_peer(peer, &current, &bit);
     if (result != CUDA_SUCCESS) {
         return result;
+    }
+    if (bit == 1u << current->device->ordinal) {
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     }
     if (current->peers & bit) {
         return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;

@@ -19,15 +19,18 @@ struct subject {
     struct sim_mapping *mapping;
 };
 
+/* False: nothing is there that has attributes. *out is filled all the same, with the reservation if there is one. */
 static bool identify(CUdeviceptr address, struct subject *out)
 {
     struct sim_range *range = sim_space_find(address);
+    *out = (struct subject){.address = address, .range = range};
     if (range == NULL || range->freed) {
+        out->range = NULL;
         return false;
     }
-    *out = (struct subject){.address = address, .range = range};
     if (range->kind == SIM_RESERVED) {
         out->mapping = sim_space_mapping(address);
+        return out->mapping != NULL;
     }
     return true;
 }
@@ -60,6 +63,9 @@ static uint64_t mapping_size(const struct subject *subject)
     if (subject->mapping != NULL) {
         return subject->mapping->size;
     }
+    if (is_kind(subject, SIM_HOST)) {
+        return (subject->range->size + SIM_PAGE - 1) & ~(SIM_PAGE - 1);
+    }
     return is_kind(subject, SIM_POOLED) ? SIM_POOL_STEP : subject->range->size;
 }
 
@@ -84,28 +90,13 @@ static CUmemoryPool pool_of(const struct subject *subject)
     return is_kind(subject, SIM_POOLED) ? (CUmemoryPool)(uintptr_t)sim_pooled_of(subject->range)->pool->handle : NULL;
 }
 
-/* ---- the table of answers ---- */
+/* ---- the table of answers: what is a yes or no is a whole word ---- */
 
 #define ANSWER(type, value)                                                                                            \
     do {                                                                                                               \
         *(type *)data = (value);                                                                                       \
         return CUDA_SUCCESS;                                                                                           \
     } while (0)
-
-/* Attributes that any range has, mapped or not. */
-static CUresult answer_range(const struct subject *subject, CUpointer_attribute attribute, void *data)
-{
-    switch ((int)attribute) {
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        ANSWER(CUdeviceptr, subject->range->node.key);
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        ANSWER(size_t, subject->range->size);
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-        ANSWER(unsigned char, !is_kind(subject, SIM_RESERVED) || subject->mapping != NULL);
-    default:
-        return CUDA_ERROR_NOT_FOUND;
-    }
-}
 
 static CUresult answer_identity(const struct subject *subject, CUpointer_attribute attribute, void *data)
 {
@@ -127,7 +118,7 @@ static CUresult answer_identity(const struct subject *subject, CUpointer_attribu
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
         ANSWER(unsigned long long, subject->mapping != NULL ? subject->mapping->chunk->id : subject->range->buffer_id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        ANSWER(unsigned char, 0);
+        ANSWER(unsigned, 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         ANSWER(int,
                subject->mapping != NULL ? subject->mapping->chunk->device->ordinal : subject->range->device->ordinal);
@@ -141,13 +132,19 @@ static CUresult answer_ability(const struct subject *subject, CUpointer_attribut
     bool plain = is_kind(subject, SIM_PLAIN);
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        ANSWER(unsigned char, 1);
+        ANSWER(unsigned, subject->range->sync_memops);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        ANSWER(unsigned, 1);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        ANSWER(CUdeviceptr, subject->range->node.key);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        ANSWER(size_t, subject->range->size);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        ANSWER(unsigned char, plain);
+        ANSWER(unsigned, plain);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         ANSWER(cuuint64_t, subject->mapping != NULL ? subject->mapping->chunk->properties.requestedHandleTypes : 0);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-        ANSWER(unsigned char, rdma_capable(subject));
+        ANSWER(unsigned, rdma_capable(subject));
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         ANSWER(CUDA_POINTER_ATTRIBUTE_ACCESS_FLAGS, access_of(subject));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
@@ -157,7 +154,7 @@ static CUresult answer_ability(const struct subject *subject, CUpointer_attribut
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         ANSWER(CUdeviceptr, mapping_base(subject));
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-        ANSWER(unsigned char, plain);
+        ANSWER(unsigned, plain);
     default: /* P2P_TOKENS too: there is no kernel driver behind this device to honour them */
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -165,14 +162,7 @@ static CUresult answer_ability(const struct subject *subject, CUpointer_attribut
 
 static CUresult answer(const struct subject *subject, CUpointer_attribute attribute, void *data)
 {
-    CUresult result = answer_range(subject, attribute, data);
-    if (result != CUDA_ERROR_NOT_FOUND) {
-        return result;
-    }
-    if (is_kind(subject, SIM_RESERVED) && subject->mapping == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    result = answer_identity(subject, attribute, data);
+    CUresult result = answer_identity(subject, attribute, data);
     return result != CUDA_ERROR_NOT_FOUND ? result : answer_ability(subject, attribute, data);
 }
 
@@ -187,23 +177,34 @@ CUresult sim_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CU
     return answer(&subject, attribute, data);
 }
 
-/* What the plural form leaves where there is no answer. */
-static CUresult no_answer(CUpointer_attribute attribute, void *data)
+/* What the plural form gives where the singular one gives none: nothing, but for a few. */
+static CUresult no_answer(const struct subject *subject, bool known, CUpointer_attribute attribute, void *data)
 {
+    bool reserved = !known && subject->range != NULL;
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        ANSWER(unsigned, 0);
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        ANSWER(int, CU_DEVICE_INVALID);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-        ANSWER(unsigned char, 0);
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        ANSWER(CUDA_POINTER_ATTRIBUTE_ACCESS_FLAGS, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
+        ANSWER(unsigned, 0);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        ANSWER(int, CU_DEVICE_INVALID);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER: /* unknown memory is taken for the program's own */
+        ANSWER(uint64_t, known ? 0 : subject->address);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: /* of unknown memory: left as it is */
+        if (!reserved) {
+            return CUDA_SUCCESS;
+        }
+        ANSWER(CUdeviceptr, subject->range->node.key);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        if (!reserved) {
+            return CUDA_SUCCESS;
+        }
+        ANSWER(size_t, subject->range->size);
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
         memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
         return CUDA_SUCCESS;
@@ -226,7 +227,7 @@ CUresult sim_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *att
             return CUDA_ERROR_INVALID_VALUE;
         }
         if (!known || answer(&subject, attributes[i], data[i]) != CUDA_SUCCESS) {
-            no_answer(attributes[i], data[i]);
+            no_answer(&subject, known, attributes[i], data[i]);
         }
     }
     return CUDA_SUCCESS;
@@ -235,9 +236,12 @@ CUresult sim_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *att
 CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {
     struct subject subject;
-    if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !identify(address, &subject) ||
-        is_kind(&subject, SIM_HOST)) {
+    if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !identify(address, &subject)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return is_kind(&subject, SIM_RESERVED) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+    if (is_kind(&subject, SIM_RESERVED)) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    subject.range->sync_memops = *(const unsigned *)value != 0;
+    return CUDA_SUCCESS;
 }

@@ -91,7 +91,7 @@ CUresult sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle
     struct sim_device *device = sim_device_at((int)note.ordinal);
     struct sim_chunk *chunk = note.process == (int32_t)getpid() ? sim_chunk_by_id(note.id) : NULL;
     if (chunk != NULL) {
-        return sim_chunk_retain(chunk, handle);
+        return sim_chunk_add_handle(chunk, handle);
     }
     if (device == NULL || note.process == (int32_t)getpid()) {
         return CUDA_ERROR_INVALID_VALUE;

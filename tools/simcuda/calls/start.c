@@ -93,12 +93,12 @@ static CUresult look_up(const char *name, void **address, int version, cuuint64_
                         CUdriverProcAddressQueryResult *status)
 {
     const cuuint64_t both = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-    if (name == NULL || address == NULL || version > DRIVER_VERSION || flags >= both) {
+    if (name == NULL || address == NULL || version > DRIVER_VERSION || (flags & ~both) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     bool known;
     const struct sim_row *row = find_row(name, version, &known);
-    bool per_thread = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
     *address = NULL;
     if (row != NULL) {
         sim_address *chosen = per_thread && row->per_thread != NULL ? row->per_thread : row->address;

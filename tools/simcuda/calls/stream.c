@@ -259,9 +259,9 @@ CUresult sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flag
 {
     struct sim_event *found = find_event(event);
     struct sim_stream *waiting;
-    CUresult result = found == NULL || (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) != 0
-                          ? CUDA_ERROR_INVALID_HANDLE
-                          : sim_stream_find(stream, &waiting);
+    CUresult result = (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) != 0 ? CUDA_ERROR_INVALID_VALUE
+                      : found == NULL                                  ? CUDA_ERROR_INVALID_HANDLE
+                                                                       : sim_stream_find(stream, &waiting);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -288,7 +288,7 @@ CUresult sim_cuEventQuery(CUevent event)
         return CUDA_ERROR_INVALID_HANDLE;
     }
     if (found->captured != 0) {
-        return CUDA_ERROR_CAPTURED_EVENT;
+        return sim_capture_forbids_event(found);
     }
     sim_clock_charge(SIM_COST_EVENT, 0);
     sim_stream_settle();
@@ -305,7 +305,7 @@ CUresult sim_cuEventSynchronize(CUevent event)
         return CUDA_ERROR_INVALID_HANDLE;
     }
     if (found->captured != 0) {
-        return CUDA_ERROR_CAPTURED_EVENT;
+        return sim_capture_forbids_event(found);
     }
     sim_point_wait(&found->point);
     sim_pool_settle(found->context->device);

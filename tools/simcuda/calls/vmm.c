@@ -23,6 +23,13 @@ struct reservation {
     uint64_t mappings;
 };
 
+/* A number that a program holds; an imported chunk has one for each import. */
+struct handle {
+    uint64_t number;
+    struct sim_chunk *chunk;
+    uint64_t references;
+};
+
 static struct sim_vmm_totals totals;
 static struct sim_tree chunks;
 
@@ -177,7 +184,7 @@ static CUresult enter_chunk(struct sim_chunk *chunk, CUmemGenericAllocationHandl
     chunk->by_id.key = chunk->id;
     chunk->by_id.tie = 0;
     sim_tree_insert(&chunks, &chunk->by_id);
-    CUresult result = sim_chunk_retain(chunk, out);
+    CUresult result = sim_chunk_add_handle(chunk, out);
     if (result != CUDA_SUCCESS) {
         drop_if_unused(chunk);
     }
@@ -232,46 +239,83 @@ struct sim_chunk *sim_chunk_by_id(uint64_t id)
     return node == NULL || node->key != id ? NULL : SIM_OWNER(node, struct sim_chunk, by_id);
 }
 
-CUresult sim_chunk_retain(struct sim_chunk *chunk, CUmemGenericAllocationHandle *out)
+CUresult sim_chunk_add_handle(struct sim_chunk *chunk, CUmemGenericAllocationHandle *out)
 {
-    if (chunk->handles == 0) {
-        chunk->handle = sim_object_add(SIM_CHUNK, chunk);
-        if (chunk->handle == 0) {
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
+    struct handle *handle = malloc(sizeof *handle);
+    uint64_t number = handle == NULL ? 0 : sim_object_add(SIM_CHUNK, handle);
+    if (number == 0) {
+        free(handle);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *handle = (struct handle){.number = number, .chunk = chunk, .references = 1};
+    if (chunk->handles++ == 0) {
+        chunk->first = handle;
         totals.chunks++;
         totals.chunk_bytes += chunk->size;
         chunk->device->handles++;
     }
-    chunk->handles++;
-    *out = chunk->handle;
-    sim_log_output(chunk->handle);
+    *out = number;
+    sim_log_output(number);
     return CUDA_SUCCESS;
 }
 
-struct sim_chunk *sim_chunk_get(CUmemGenericAllocationHandle handle)
+static struct handle *find_handle(CUmemGenericAllocationHandle number)
 {
-    struct sim_chunk *chunk = sim_object_get(SIM_CHUNK, handle);
-    if (chunk == NULL) {
-        sim_report("%#llx is not a handle, or was released", handle);
+    struct handle *handle = sim_object_get(SIM_CHUNK, number);
+    if (handle == NULL) {
+        sim_report("%#llx is not a handle, or was released", number);
     }
-    return chunk;
+    return handle;
 }
 
-CUresult sim_cuMemRelease(CUmemGenericAllocationHandle handle)
+struct sim_chunk *sim_chunk_get(CUmemGenericAllocationHandle number)
 {
-    struct sim_chunk *chunk = sim_chunk_get(handle);
-    if (chunk == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
+    struct handle *handle = find_handle(number);
+    return handle == NULL ? NULL : handle->chunk;
+}
+
+static void drop_handle(struct handle *handle)
+{
+    struct sim_chunk *chunk = handle->chunk;
+    sim_object_remove(handle->number);
+    if (chunk->first == handle) {
+        chunk->first = NULL;
     }
-    sim_clock_charge(SIM_COST_RELEASE, chunk->size);
+    free(handle);
     if (--chunk->handles == 0) {
-        sim_object_remove(chunk->handle);
         totals.chunks--;
         totals.chunk_bytes -= chunk->size;
         chunk->device->handles--;
         drop_if_unused(chunk);
     }
+}
+
+CUresult sim_cuMemRelease(CUmemGenericAllocationHandle number)
+{
+    struct handle *handle = find_handle(number);
+    if (handle == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_clock_charge(SIM_COST_RELEASE, handle->chunk->size);
+    if (--handle->references == 0) {
+        drop_handle(handle);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* One more reference to the handle that the chunk was created or first imported with, or a new one if it is gone. */
+static CUresult retain(struct sim_chunk *chunk, CUmemGenericAllocationHandle *out)
+{
+    if (chunk->first == NULL) {
+        CUresult result = sim_chunk_add_handle(chunk, out);
+        if (result == CUDA_SUCCESS) {
+            chunk->first = sim_object_get(SIM_CHUNK, *out);
+        }
+        return result;
+    }
+    chunk->first->references++;
+    *out = chunk->first->number;
+    sim_log_output(*out);
     return CUDA_SUCCESS;
 }
 
@@ -281,7 +325,7 @@ CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, v
     if (handle == NULL || mapping == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return sim_chunk_retain(mapping->chunk, handle);
+    return retain(mapping->chunk, handle);
 }
 
 CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
@@ -313,11 +357,11 @@ static CUresult check_map(uint64_t address, uint64_t size, uint64_t offset, cons
     if (chunk == NULL || size == 0 || !whole_pages(address) || !whole_pages(size)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (offset != 0 || size < chunk->size) {
+    if (offset != 0 || size != chunk->size) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     struct reservation *found = as_reservation(sim_space_find(address));
-    if (found == NULL || size > chunk->size || size > found->range.size - (address - found->range.node.key)) {
+    if (found == NULL || size > found->range.size - (address - found->range.node.key)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (!free_of_mappings(address, size)) {
@@ -360,29 +404,37 @@ CUresult sim_cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGene
     return CUDA_SUCCESS;
 }
 
-/*
- * Whole mappings must fill [address, address + size): INVALID_VALUE with a report if one is cut, or if there is a gap.
- */
-static CUresult check_range(uint64_t address, uint64_t size)
+/* True: the range cuts a mapping, at its start or end (reported). */
+static bool cuts_a_mapping(uint64_t address, uint64_t size)
 {
-    if (size == 0 || !whole_pages(address) || !whole_pages(size) || address + size < address) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    for (uint64_t place = address; place < address + size;) {
-        const struct sim_mapping *mapping = sim_space_mapping(place);
-        if (mapping == NULL) {
-            sim_report("%#llx: nothing is mapped there", (ull)place);
-            return CUDA_ERROR_INVALID_VALUE;
-        }
-        uint64_t end = mapping->address + mapping->size;
-        if (mapping->address != place || end > address + size) {
+    const uint64_t ends[] = {address, address + size - SIM_PAGE};
+    for (int i = 0; i < 2; i++) {
+        const struct sim_mapping *mapping = sim_space_mapping(ends[i]);
+        if (mapping != NULL && (mapping->address < address || mapping->address + mapping->size > address + size)) {
             sim_report("%#llx, %llu bytes: cuts the mapping at %#llx, %llu bytes", (ull)address, (ull)size,
                        (ull)mapping->address, (ull)mapping->size);
-            return CUDA_ERROR_INVALID_VALUE;
+            return true;
         }
-        place = end;
     }
-    return CUDA_SUCCESS;
+    return false;
+}
+
+static bool pages_are_whole(uint64_t address, uint64_t size)
+{
+    return size != 0 && whole_pages(address) && whole_pages(size) && address + size > address;
+}
+
+/* The next mapping from *place on and before @end; *place is then behind it. NULL: no more. */
+static struct sim_mapping *next_mapping(uint64_t *place, uint64_t end)
+{
+    while (*place < end) {
+        struct sim_mapping *mapping = sim_space_mapping(*place);
+        *place += mapping != NULL ? mapping->size : SIM_PAGE;
+        if (mapping != NULL) {
+            return mapping;
+        }
+    }
+    return NULL;
 }
 
 static void drop_mapping(struct sim_mapping *mapping)
@@ -399,20 +451,29 @@ static void drop_mapping(struct sim_mapping *mapping)
     free(mapping);
 }
 
+/* What is not mapped is passed over, as by the real driver; a range in which nothing is mapped is reported. */
 CUresult sim_cuMemUnmap(CUdeviceptr address, size_t size)
 {
-    CUresult result = check_range(address, size);
-    if (result != CUDA_SUCCESS) {
-        return result;
+    if (!pages_are_whole(address, size) || as_reservation(sim_space_find(address)) == NULL) {
+        sim_report("%#llx, %zu bytes: not whole pages of a reservation", address, size);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (cuts_a_mapping(address, size)) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
     const struct sim_op *op = sim_stream_pending_on(address, size);
     if (op != NULL) {
         sim_report("%#llx, %zu bytes: work on stream %llu still uses it", address, size, (ull)op->stream->id);
     }
-    for (uint64_t place = address; place < address + size;) {
-        struct sim_mapping *mapping = sim_space_mapping(place);
-        place += mapping->size;
+    struct sim_mapping *mapping;
+    uint64_t place = address;
+    bool found = false;
+    while ((mapping = next_mapping(&place, address + size)) != NULL) {
+        found = true;
         drop_mapping(mapping);
+    }
+    if (!found) {
+        sim_report("%#llx, %zu bytes: nothing is mapped there (unmapped twice?)", address, size);
     }
     return CUDA_SUCCESS;
 }
@@ -466,21 +527,42 @@ static CUresult open_mapping(struct sim_mapping *mapping, int device, enum sim_a
     return CUDA_SUCCESS;
 }
 
+/* True: every page of the range is mapped. */
+static bool all_mapped(uint64_t address, uint64_t size)
+{
+    for (uint64_t place = address; place < address + size;) {
+        const struct sim_mapping *mapping = sim_space_mapping(place);
+        if (mapping == NULL) {
+            sim_report("%#llx: nothing is mapped there", (ull)place);
+            return false;
+        }
+        place = mapping->address + mapping->size;
+    }
+    return true;
+}
+
+static CUresult open_range(uint64_t address, uint64_t size, const CUmemAccessDesc *wanted)
+{
+    int device;
+    enum sim_access access;
+    CUresult result = read_access(wanted, &device, &access);
+    struct sim_mapping *mapping;
+    uint64_t place = address;
+    while (result == CUDA_SUCCESS && (mapping = next_mapping(&place, address + size)) != NULL) {
+        result = open_mapping(mapping, device, access);
+    }
+    return result;
+}
+
 CUresult sim_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count)
 {
-    if (access == NULL || count == 0) {
+    if (access == NULL || count == 0 || !pages_are_whole(address, size) || cuts_a_mapping(address, size) ||
+        !all_mapped(address, size)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    CUresult result = check_range(address, size);
+    CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++) {
-        int device;
-        enum sim_access wanted;
-        result = read_access(&access[i], &device, &wanted);
-        for (uint64_t place = address; result == CUDA_SUCCESS && place < address + size;) {
-            struct sim_mapping *mapping = sim_space_mapping(place);
-            place += mapping->size;
-            result = open_mapping(mapping, device, wanted);
-        }
+        result = open_range(address, size, &access[i]);
     }
     return result;
 }
