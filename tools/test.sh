@@ -12,8 +12,8 @@ usage: tools/test.sh [option...]
 Builds every preset that is tested and runs its tests, on the simulated driver: no GPU is needed.
 
   --quick           the release build and its tests only
-  --only STEP,...   these steps only (see --list)
-  --soak SECONDS    also the random tests for so long, under AddressSanitizer and ThreadSanitizer
+  --only STEP,...   these steps only (see --list); "none" for what the options below add alone
+  --soak SECONDS    also each random test for so long, under AddressSanitizer and ThreadSanitizer
   --fuzz SECONDS    also every fuzz target for so long
   --gpu             also the tests that need a real GPU
   --coverage        also line and branch coverage of core and fusefs
@@ -34,7 +34,7 @@ steps=(
     "analyse:clang-tidy and cppcheck"
 )
 extra_steps=(
-    "soak:the random tests for --soak SECONDS"
+    "soak:each random test for --soak SECONDS"
     "fuzz:every fuzz target for --fuzz SECONDS"
     "gpu:the tests that need a real GPU"
     "coverage:lines and branches of core and fusefs that the tests reach"
@@ -89,15 +89,23 @@ step_analyse()
     return "$failed"
 }
 
-# Random tests read how long they may run from GMLAKE_TEST_SECONDS, and the seed they print from GMLAKE_TEST_SEED.
+# The random tests, one thread and then four, with a seed that is printed so that a failure can be had again.
 step_soak()
 {
     need_packages "${build_packages[@]}"
-    local preset failed=0
+    local preset failed=0 threads seed
     for preset in asan tsan; do
-        build_preset "$preset" -DGMLAKE_WERROR=ON &&
-            GMLAKE_TEST_SECONDS=$soak_seconds run_ctest "$preset" --label-regex '^stress$' \
-                --timeout $((soak_seconds + 300)) || failed=1
+        build_preset "$preset" -DGMLAKE_WERROR=ON || {
+            failed=1
+            continue
+        }
+        for threads in 1 4; do
+            seed=$RANDOM
+            note "$preset, $threads threads, seed $seed: $soak_seconds s"
+            GMLAKE_TEST_SIMCUDA_DIR=$root_dir/build/$preset/lib/simcuda "$root_dir/build/$preset/tests/stress_random" \
+                --seconds "$soak_seconds" --threads "$threads" --seed "$seed" >"$root_dir/build/soak.log" 2>&1 || failed=1
+            tail -n $((failed * 40 + 1)) "$root_dir/build/soak.log"
+        done
     done
     return "$failed"
 }
@@ -164,6 +172,7 @@ while [ $# -gt 0 ]; do
     --only)
         IFS=, read -r -a wanted <<<"${2:-}"
         for step in "${wanted[@]}"; do
+            [ "$step" != none ] || continue
             names_of "${steps[@]}" | grep -qx "$step" || die "--only: no step '$step'; --list shows them"
         done
         shift
@@ -207,6 +216,7 @@ fi
 verdict=0
 summary=()
 for step in "${wanted[@]}" "${extra[@]}"; do
+    [ "$step" != none ] || continue
     headline "$step: $(printf '%s\n' "${steps[@]}" "${extra_steps[@]}" | sed -n "s/^$step://p")"
     closing=()
     started=$SECONDS
