@@ -629,7 +629,7 @@ static void capture_in_mode(CUstreamCaptureMode mode, CUstream stream, CUevent e
         END(stream);                                                                                                   \
     } while (0)
     cu.cuDeviceGetDefaultMemPool(&pool, 0);
-    DURING(cuMemGetInfo_v2(&bytes, NULL));
+    DURING(cuMemGetInfo_v2(&bytes, &bytes));
     DURING(cuMemAddressReserve(&range, PAGE, 0, 0, 0));
     DURING(cuMemCreate(&chunk, PAGE, &properties, 0));
     DURING(cuMemMap(range, PAGE, 0, chunk, 0));

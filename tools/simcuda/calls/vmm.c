@@ -543,8 +543,8 @@ static bool all_mapped(uint64_t address, uint64_t size)
 
 static CUresult open_range(uint64_t address, uint64_t size, const CUmemAccessDesc *wanted)
 {
-    int device;
-    enum sim_access access;
+    int device = -1;
+    enum sim_access access = SIM_ACCESS_NONE;
     CUresult result = read_access(wanted, &device, &access);
     struct sim_mapping *mapping;
     uint64_t place = address;
