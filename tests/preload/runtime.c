@@ -17,7 +17,7 @@ static void say(const char *what, cudaError_t rc)
 
 static void use(void *address, size_t bytes)
 {
-    unsigned char *sent = malloc(bytes);
+    unsigned char *sent = calloc(1, bytes);
     unsigned char *got = malloc(bytes);
     for (size_t i = 0; i < bytes; i++) {
         sent[i] = (unsigned char)(i * 13);
