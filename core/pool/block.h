@@ -39,6 +39,9 @@
 #define GM_CHUNK_PAGES 64u /* one bit a page in a 64-bit mask */
 #define GM_NONE        UINT32_MAX
 
+/* The largest block: sizes and bounds in units fit in 31 bits, with room beside the block in the largest range. */
+#define GM_BLOCK_MAX ((uint64_t)1 << 38)
+
 /* A stamp says when memory was last used: the stream in the top byte, the pool's operation count below. */
 #define GM_STAMP_SHIFT   56u
 #define GM_SEQUENCE_MASK (((uint64_t)1 << GM_STAMP_SHIFT) - 1)
@@ -48,8 +51,9 @@
 
 /* Where a chunk is mapped. */
 struct gm_place {
-    uint32_t range; /* GM_NONE: nowhere */
-    uint32_t page;  /* first page in that range */
+    uint32_t range;        /* GM_NONE: nowhere */
+    uint32_t page : 31;    /* first page in that range */
+    uint32_t blocked : 1;  /* a page of it is marked as not usable there */
 };
 
 /*
@@ -62,7 +66,7 @@ struct gm_chunk {
     uint16_t pages; /* 0: this entry is unused */
     uint16_t place_count;
     uint16_t place_capacity;
-    bool blocked; /* some range has a page of this chunk marked as not usable */
+    bool blocked; /* some place is */
     CUmemGenericAllocationHandle handle;
     union {
         struct gm_place inline_places[3];
@@ -117,7 +121,7 @@ enum gm_class {
  * starts in the i-th start granule (at most one does, blocks being no smaller), or GM_NONE where none was put.
  * A gap is listed under the granule its end lies in; granule_bound and group_bound are no lower than the largest
  * bound of the gaps listed below them. Bit p of usable is set if page p is in use here or free; it may be set for a
- * page in use elsewhere, until a search comes across it; where it is clear for a chunk's page, the chunk is blocked.
+ * page in use elsewhere, until a search comes across it; where it is clear for a chunk's page, the chunk's place is blocked.
  */
 struct gm_range {
     CUdeviceptr base;
@@ -216,7 +220,8 @@ struct gm_pool {
     uint32_t slab_lists[GM_SLAB_CLASSES][GM_STREAMS_MAX];
     struct gm_array slab_pending; /* struct gm_slab_pending, oldest first */
     uint32_t sync_pending;        /* list of nodes freed by gmlake_free_sync(), newest first */
-    uint64_t sync_pending_bytes;
+    uint64_t sync_freed;          /* nodes that ever entered that list */
+    uint64_t sync_pending_bytes;  /* of those nodes, and of objects of slabs that wait for the same */
 
     struct gm_array free_bits; /* uint64_t: bit i is set when chunk i exists and nothing of it is busy */
     uint64_t free_chunk_pages; /* pages of those chunks */
@@ -224,6 +229,7 @@ struct gm_pool {
     uint64_t alias_pages;      /* pages mapped by alias slots */
     uint64_t alias_busy_pages; /* pages in use through alias slots */
     uint64_t freed_bytes;      /* ever; tells the loading phase */
+    uint64_t underway_bytes;   /* of counts.requested: asked for by calls that have not come back yet */
     uint64_t served_bytes;     /* ever asked for; the clock of the cut gate */
     uint32_t walk_left;        /* slots this call may still look at */
     uint64_t relieved;         /* sequence of the last look at the limits on what is kept */

@@ -86,6 +86,18 @@ static int check_chunks(const struct gm_pool *pool, struct sums *sums)
     return 0;
 }
 
+/* The chunk will tell range @index when pages of it are free again. */
+static bool is_blocked_in(const struct gm_chunk *chunk, uint32_t index)
+{
+    const struct gm_place *places = gm_places(chunk);
+    for (uint32_t i = 0; i < chunk->place_count; i++) {
+        if (places[i].range == index) {
+            return chunk->blocked && places[i].blocked;
+        }
+    }
+    return false;
+}
+
 /* A free page has its bit; a page without it belongs to a chunk that will tell, or to none. */
 static int check_usable(const struct gm_pool *pool, uint32_t index, const struct gm_slot *slot)
 {
@@ -100,7 +112,7 @@ static int check_usable(const struct gm_pool *pool, uint32_t index, const struct
         }
         const struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
         bool busy = chunk->busy >> i & 1;
-        if (!usable && (!busy || !chunk->blocked)) {
+        if (!usable && (!busy || !is_blocked_in(chunk, index))) {
             return broken("range %u: page %u of chunk %u is marked unusable, and nothing will mark it again", index,
                           slot->page + i, slot->chunk);
         }
@@ -282,6 +294,18 @@ static int check_ranges(struct gm_pool *pool, struct sums *sums)
     return 0;
 }
 
+/* Objects of slabs that wait for a synchronisation. */
+static uint64_t owed_objects(const struct gm_pool *pool)
+{
+    const struct gm_slab_pending *pending = pool->slab_pending.data;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < pool->slab_pending.count; i++) {
+        bool owed = pending[i].stamp >> GM_STAMP_SHIFT == GM_STREAM_ANY;
+        bytes += owed ? gm_slab(pool, pending[i].slab)->object_units * GM_UNIT_SIZE : 0;
+    }
+    return bytes;
+}
+
 static int check_totals(const struct gm_pool *pool, const struct sums *sums)
 {
     const struct {
@@ -295,12 +319,12 @@ static int check_totals(const struct gm_pool *pool, const struct sums *sums)
         {"chunks", pool->chunk_count, sums->chunks},
         {"mappings", pool->vmm.mappings, sums->mappings},
         {"reserved bytes", pool->vmm.reserved, sums->reserved},
-        {"requested bytes", pool->counts.requested, sums->requested},
+        {"requested bytes", pool->counts.requested - pool->underway_bytes, sums->requested},
         {"allocated bytes", pool->counts.allocated, sums->allocated},
         {"blocks", pool->counts.blocks, sums->blocks},
         {"stitched blocks", pool->counts.stitched_blocks, sums->stitched_blocks},
         {"stitched bytes", pool->counts.stitched_bytes, sums->stitched_bytes},
-        {"bytes awaiting a synchronisation", pool->sync_pending_bytes, sums->pending_bytes},
+        {"bytes awaiting a synchronisation", pool->sync_pending_bytes, sums->pending_bytes + owed_objects(pool)},
     };
     for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++) {
         if (totals[i].kept != totals[i].summed) {

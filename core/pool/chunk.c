@@ -119,6 +119,17 @@ void gm_chunk_remove_place(struct gm_chunk *chunk, struct gm_place place)
     }
 }
 
+void gm_chunk_block(struct gm_chunk *chunk, uint32_t range)
+{
+    struct gm_place *places = places_of(chunk);
+    for (uint32_t i = 0; i < chunk->place_count; i++) {
+        if (places[i].range == range) {
+            places[i].blocked = 1;
+        }
+    }
+    chunk->blocked = true;
+}
+
 bool gm_chunk_is_in(const struct gm_chunk *chunk, uint32_t range)
 {
     const struct gm_place *places = gm_places(chunk);

@@ -21,6 +21,9 @@ void gm_chunk_discard(struct gm_pool *pool, uint32_t chunk);
 int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place);
 void gm_chunk_remove_place(struct gm_chunk *chunk, struct gm_place place);
 
+/* Notes that pages of @chunk are marked as not usable in range @range. */
+void gm_chunk_block(struct gm_chunk *chunk, uint32_t range);
+
 /* Whether @chunk is mapped in range @range. */
 bool gm_chunk_is_in(const struct gm_chunk *chunk, uint32_t range);
 

@@ -46,36 +46,40 @@ static CUresult synchronise(const struct gm_pool *pool)
     return code;
 }
 
+/* Releases all nodes of the list but the @newer newest, which were freed after the synchronisation began. */
+static void release_settled(struct gm_pool *pool, uint64_t newer, uint64_t stamp)
+{
+    uint32_t *link = &pool->sync_pending;
+    while (*link != GM_NONE && newer-- > 0) {
+        link = &gm_node(pool, *link)->link_next;
+    }
+    uint32_t index = *link;
+    *link = GM_NONE;
+    while (index != GM_NONE) {
+        const struct gm_node *node = gm_node(pool, index);
+        uint32_t next = node->link_next;
+        pool->sync_pending_bytes -= (uint64_t)node->size << GM_UNIT_SHIFT;
+        gm_range_release(pool, index, stamp);
+        index = next;
+    }
+}
+
 int gm_limit_settle(struct gm_pool *pool)
 {
     if (context_is_capturing(pool)) {
         return -EBUSY;
     }
     uint64_t until = pool->sequence;
-    uint32_t list = pool->sync_pending;
-    uint64_t bytes = pool->sync_pending_bytes;
-    pool->sync_pending = GM_NONE;
-    pool->sync_pending_bytes = 0;
+    uint64_t freed = pool->sync_freed;
     pool->counts.host_waits++;
     gm_lock_drop(&pool->lock);
     CUresult code = synchronise(pool);
     gm_lock_take(&pool->lock);
     if (code != CUDA_SUCCESS) {
-        uint32_t *end = &list; /* owed still */
-        while (*end != GM_NONE) {
-            end = &gm_node(pool, *end)->link_next;
-        }
-        *end = pool->sync_pending;
-        pool->sync_pending = list;
-        pool->sync_pending_bytes += bytes;
         return gm_error_from_driver((int)code);
     }
     pool->all_done = until > pool->all_done ? until : pool->all_done;
-    while (list != GM_NONE) {
-        uint32_t next = gm_node(pool, list)->link_next;
-        gm_range_release(pool, list, until);
-        list = next;
-    }
+    release_settled(pool, pool->sync_freed - freed, until);
     gm_slab_collect(pool);
     return 0;
 }
@@ -147,14 +151,27 @@ static int plan_at_limit(struct gm_pool *pool, const struct gm_request *request,
     return rc == -ENOMEM ? plan_and_run(pool, request, true, gap, start) : rc;
 }
 
+/* Waits for everything that was freed, with the lock dropped meanwhile. Objects of slabs come back too. */
+static int wait_for_all(struct gm_pool *pool)
+{
+    int rc = gm_stream_drain(pool);
+    if (rc == 0 && gm_stream_is_pending(pool)) {
+        (void)gm_limit_settle(pool); /* unless a capture forbids it */
+    }
+    gm_slab_release_empty(pool);
+    return rc;
+}
+
 int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum gm_step *step, uint32_t *gap,
                   uint32_t *start)
 {
+    struct gm_request again = *request;
     int rc;
     switch ((*step)++) {
     case GM_STEP_SYNC:
         gm_stream_mark(pool);
         if (pool->sync_pending_bytes > 0 && gm_limit_settle(pool) == 0) {
+            gm_slab_release_empty(pool);
             return -EAGAIN;
         }
         (*step)++;
@@ -182,8 +199,11 @@ int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum g
         }
         return -EAGAIN;
     case GM_STEP_DRAIN:
-        rc = gm_stream_drain(pool);
-        return rc < 0 ? rc : plan_at_limit(pool, request, gap, start) == 0 ? 0 : -EAGAIN;
+        rc = wait_for_all(pool);
+        if (rc == 0) {
+            rc = gm_stream_find(pool, request->handle, &again.stream);
+        }
+        return rc < 0 ? rc : plan_at_limit(pool, &again, gap, start) == 0 ? 0 : -EAGAIN;
     case GM_STEP_EVICT:
         gm_evict_all(pool);
         return plan_at_limit(pool, request, gap, start) == 0 ? 0 : -EAGAIN;

@@ -116,19 +116,21 @@ static bool take_pages(struct gm_pool *pool, const struct gm_range *range, uint3
 }
 
 /* @pages of the chunk are free again, which searches of its other ranges had found busy: they have to look again. */
-static void tell_other_ranges(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t pages, uint32_t here)
+static void tell_other_ranges(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t pages)
 {
-    const struct gm_place *places = gm_places(chunk);
-    chunk->blocked = chunk->busy != 0;
+    struct gm_place *places = chunk->place_capacity > 3 ? chunk->places : chunk->inline_places;
+    uint32_t still = chunk->busy != 0;
     for (uint32_t i = 0; i < chunk->place_count; i++) {
-        if (places[i].range == here) {
+        if (!places[i].blocked) {
             continue;
         }
         struct gm_range *range = gm_range(pool, places[i].range);
+        places[i].blocked = still;
         if (gm_bits_set(range->usable, places[i].page, pages)) {
             gm_range_mark_dirty(range, gm_slots(range) + gm_range_slot(range, places[i].page));
         }
     }
+    chunk->blocked = still;
 }
 
 /* Frees the pages under @block that the gap [gap_start, gap_end) around it has for itself. */
@@ -163,7 +165,7 @@ static void drop_pages(struct gm_pool *pool, struct gm_range *range, const struc
             to_free += chunk->pages;
         }
         if (chunk->blocked) {
-            tell_other_ranges(pool, chunk, freed, gm_range_id(pool, range));
+            tell_other_ranges(pool, chunk, freed);
         }
     }
     pool->busy_pages -= past_free > first_free ? past_free - first_free : 0;

@@ -19,6 +19,7 @@ struct gm_request {
     CUstream handle;
     enum gm_class class;
     bool may_stitch;      /* not below stitch_min */
+    bool for_slab;        /* the node has to be of this size exactly */
     uint64_t limit_pages; /* no growth beyond this many pages of chunks */
 };
 

@@ -20,6 +20,9 @@
 /* Slots one allocation looks at before it stitches instead: some 3 us. */
 #define WALK_MOST 1024u
 
+/* Waits for room in the table of streams before giving up: other threads may take what one makes. */
+#define ROOM_TRIES 4u
+
 static uint32_t units_of(size_t bytes)
 {
     return (uint32_t)((bytes + GM_UNIT_SIZE - 1) >> GM_UNIT_SHIFT);
@@ -53,11 +56,12 @@ static bool search_range(struct gm_pool *pool, uint32_t index, const struct gm_r
 }
 
 /* The first place by range and address that holds the request without driver work. */
-static bool search(struct gm_pool *pool, const struct gm_request *request, uint32_t *gap, uint32_t *start)
+static bool search(struct gm_pool *pool, const struct gm_request *request, uint32_t walk_most, uint32_t *gap,
+                   uint32_t *start)
 {
     const struct gm_array *members = &pool->class_ranges[request->class];
     const uint32_t *ranges = members->data;
-    pool->walk_left = WALK_MOST;
+    pool->walk_left = walk_most;
     for (uint32_t i = 0; i < members->count; i++) {
         if (search_range(pool, ranges[i], request, gap, start)) {
             return true;
@@ -73,9 +77,10 @@ static bool search(struct gm_pool *pool, const struct gm_request *request, uint3
 static uint32_t units_to_take(struct gm_pool *pool, const struct gm_request *request, uint32_t gap, uint32_t start)
 {
     uint64_t split_min = gm_tunable(GMLAKE_TUNABLE_split_min);
-    if (split_min <= GM_UNIT_SIZE) {
+    if (split_min <= GM_UNIT_SIZE || request->for_slab) {
         return request->units;
     }
+    split_min = split_min < UINT32_MAX ? split_min : UINT32_MAX; /* a node's slack is 32 bits */
     const struct gm_node *node = gm_node(pool, gap);
     uint32_t all = node->start + node->size - start;
     uint32_t at;
@@ -84,19 +89,45 @@ static uint32_t units_to_take(struct gm_pool *pool, const struct gm_request *req
     return whole ? all : request->units;
 }
 
+/* The index of a stream, making room in the table of streams where all are taken. The lock may be dropped for it. */
+static int stream_index(struct gm_pool *pool, CUstream handle, uint32_t *out)
+{
+    for (unsigned tries = 0; gm_stream_find(pool, handle, out) < 0; tries++) {
+        if (gm_stream_make_room(pool)) {
+            continue;
+        }
+        if (tries == ROOM_TRIES) {
+            return -ENOMEM;
+        }
+        int rc = tries == 0 ? gm_stream_drain(pool) : gm_limit_settle(pool);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
 /* Makes a live node for @request, whatever it takes. The lock may have been dropped and taken again. */
 static int make_node(struct gm_pool *pool, struct gm_request *request, uint32_t *out)
 {
     enum gm_step step = GM_STEP_SYNC;
     uint32_t gap;
     uint32_t start;
-    while (!search(pool, request, &gap, &start)) {
+    while (!search(pool, request, step > GM_STEP_DRAIN ? UINT32_MAX : WALK_MOST, &gap, &start)) {
         int rc = gm_limit_step(pool, request, &step, &gap, &start);
-        if (rc == 0) {
-            break;
+        if (rc != 0 && rc != -EAGAIN) {
+            return rc;
         }
-        if (rc != -EAGAIN || gm_stream_find(pool, request->handle, &request->stream) < 0) {
-            return rc == -EAGAIN ? -ENOMEM : rc;
+        /* The lock may have been dropped: other threads' streams came, and ours may have been forgotten. */
+        if (gm_stream_find(pool, request->handle, &request->stream) == 0) {
+            if (rc == 0) {
+                break;
+            }
+            continue;
+        }
+        rc = stream_index(pool, request->handle, &request->stream);
+        if (rc < 0) {
+            return rc;
         }
     }
     if (request->class != GM_CLASS_SMALL && gm_cut_is_possible(pool) &&
@@ -149,6 +180,7 @@ static int make_slab(struct gm_pool *pool, uint32_t size_class, size_t bytes)
 {
     struct gm_request request = request_for(pool, gm_slab_class_units(size_class) * GM_SLAB_OBJECTS, bytes);
     request.class = GM_CLASS_SMALL;
+    request.for_slab = true;
     uint32_t node;
     int rc = make_node(pool, &request, &node);
     if (rc < 0) {
@@ -164,31 +196,26 @@ static int make_slab(struct gm_pool *pool, uint32_t size_class, size_t bytes)
 static int alloc_object(struct gm_pool *pool, size_t bytes, CUdeviceptr *out)
 {
     uint32_t size_class = gm_slab_class(units_of(bytes));
-    if (!gm_slab_take(pool, size_class, pool->last_stream, bytes, out)) {
+    uint32_t stream = pool->last_stream;
+    CUstream handle = pool->streams[stream].handle;
+    bool taken = gm_slab_take(pool, size_class, stream, bytes, out);
+    if (!taken) {
         gm_slab_collect(pool);
-        while (!gm_slab_take(pool, size_class, pool->last_stream, bytes, out)) {
-            int rc = make_slab(pool, size_class, bytes);
-            if (rc < 0) {
-                return rc;
-            }
+        taken = gm_slab_take(pool, size_class, stream, bytes, out);
+    }
+    while (!taken) {
+        int rc = make_slab(pool, size_class, bytes);
+        if (gm_stream_find(pool, handle, &stream) < 0) {
+            return -ENOMEM;
+        }
+        /* After a failure as well: objects may have come back while it was waited for memory. */
+        taken = gm_slab_take(pool, size_class, stream, bytes, out);
+        if (!taken && rc < 0) {
+            return rc;
         }
     }
     pool->counts.allocated += (uint64_t)gm_slab_class_units(size_class) << GM_UNIT_SHIFT;
     return 0;
-}
-
-/* The index of a stream, making room in the table of streams where all are taken. */
-static int stream_index(struct gm_pool *pool, CUstream handle, uint32_t *out)
-{
-    int rc = gm_stream_find(pool, handle, out);
-    if (rc == -EAGAIN) {
-        rc = gm_stream_drain(pool);
-        if (rc == 0) {
-            gm_stream_forget(pool);
-            rc = gm_stream_find(pool, handle, out);
-        }
-    }
-    return rc;
 }
 
 static int alloc_locked(struct gm_pool *pool, size_t bytes, CUstream handle, CUdeviceptr *out)
@@ -203,15 +230,20 @@ static int alloc_locked(struct gm_pool *pool, size_t bytes, CUstream handle, CUd
     pool->sequence++;
     pool->served_bytes += bytes;
     /* The request counts as live while it is planned for: the bound on growth includes it. */
+    pool->underway_bytes += bytes;
     counts->requested += bytes;
     counts->requested_peak = counts->requested > peak ? counts->requested : peak;
+    uint64_t raised = counts->requested_peak;
     if (__builtin_expect(gm_limit_is_exceeded(pool), 0)) {
         gm_limit_relieve(pool);
     }
     rc = bytes <= GM_SLAB_MAX ? alloc_object(pool, bytes, out) : alloc_block(pool, bytes, out);
+    pool->underway_bytes -= bytes;
     if (rc < 0) {
         counts->requested -= bytes;
-        counts->requested_peak = counts->requested > peak ? counts->requested : peak;
+        if (counts->requested_peak == raised) { /* no other thread has raised it meanwhile */
+            counts->requested_peak = counts->requested > peak ? counts->requested : peak;
+        }
         counts->oom += rc == -ENOMEM;
         return rc;
     }
@@ -224,7 +256,7 @@ int gm_pool_alloc(struct gm_pool *pool, size_t bytes, CUstream stream, CUdevicep
 {
     gm_lock_take(&pool->lock);
     int rc = -ENOMEM;
-    if (bytes <= pool->vmm.capacity) {
+    if (bytes <= pool->vmm.capacity && bytes <= GM_BLOCK_MAX) {
         rc = alloc_locked(pool, bytes, stream, out);
     } else {
         pool->counts.oom++;
@@ -292,6 +324,7 @@ static int free_locked(struct gm_pool *pool, CUdeviceptr address, uint64_t stamp
         node->state = GM_NODE_PENDING;
         node->link_next = pool->sync_pending;
         pool->sync_pending = index;
+        pool->sync_freed++;
         pool->sync_pending_bytes += (uint64_t)node->size << GM_UNIT_SHIFT;
         return 0;
     }
@@ -303,13 +336,13 @@ int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle)
 {
     gm_lock_take(&pool->lock);
     uint32_t stream;
-    int rc = stream_index(pool, handle, &stream);
-    if (rc == 0) {
-        pool->sequence++;
-        rc = free_locked(pool, address, gm_stream_stamp_now(pool, stream), false);
-        if (rc == 0) {
-            gm_stream_note_free(pool, stream);
-        }
+    bool known = stream_index(pool, handle, &stream) == 0;
+    pool->sequence++;
+    /* Where streams cannot be told apart any more, a synchronisation of the context will do. */
+    uint64_t stamp = gm_stream_stamp_now(pool, known ? stream : GM_STREAM_ANY);
+    int rc = free_locked(pool, address, stamp, !known);
+    if (rc == 0 && known) {
+        gm_stream_note_free(pool, stream);
     }
     gm_lock_drop(&pool->lock);
     return rc;

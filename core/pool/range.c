@@ -184,12 +184,15 @@ static int reserve_slot(struct gm_range *range)
 }
 
 /* Sets the usable bits of a slot that has just been mapped: all its pages but those in use elsewhere. */
-static void mark_usable(struct gm_range *range, const struct gm_slot *slot, struct gm_chunk *chunk)
+static void mark_usable(const struct gm_pool *pool, struct gm_range *range, const struct gm_slot *slot,
+                        struct gm_chunk *chunk)
 {
     uint64_t all = gm_page_mask(0, chunk->pages - 1u);
     gm_bits_set(range->usable, slot->page, all & ~chunk->busy);
     gm_bits_clear(range->usable, slot->page, chunk->busy);
-    chunk->blocked |= chunk->busy != 0;
+    if (chunk->busy != 0) {
+        gm_chunk_block(chunk, gm_range_id(pool, range));
+    }
 }
 
 static void mark_shared(struct gm_pool *pool, const struct gm_chunk *chunk)
@@ -226,7 +229,7 @@ int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
         range->slot_of_page[range->mapped + i] = range->slots.count;
     }
     range->slots.count++;
-    mark_usable(range, slot, chunk);
+    mark_usable(pool, range, slot, chunk);
     if (alias) {
         pool->alias_pages += chunk->pages;
         mark_shared(pool, chunk);
@@ -340,7 +343,7 @@ int gm_range_attach(struct gm_pool *pool, uint32_t index, uint32_t page, uint32_
     slot->chunk = chunk_index;
     slot->alias = chunk->place_count > 1;
     slot->last_used = pool->sequence;
-    mark_usable(range, slot, chunk);
+    mark_usable(pool, range, slot, chunk);
     if (slot->alias) {
         pool->alias_pages += chunk->pages;
         mark_shared(pool, chunk);

@@ -123,7 +123,7 @@ int gm_slab_add(struct gm_pool *pool, uint32_t node_index, uint32_t size_class, 
 static int object_at(const struct gm_slab *slab, const struct gm_node *node, uint64_t offset)
 {
     uint64_t object = (offset - node->start * GM_UNIT_SIZE) / (slab->object_units * GM_UNIT_SIZE);
-    return slab->free >> object & 1 ? -1 : (int)object;
+    return object >= GM_SLAB_OBJECTS || (slab->free >> object & 1) ? -1 : (int)object;
 }
 
 static void give_back(struct gm_pool *pool, uint32_t index, uint32_t object)
@@ -155,6 +155,7 @@ int gm_slab_free(struct gm_pool *pool, uint32_t node_index, uint64_t offset, uin
         pending[pool->slab_pending.count++] =
             (struct gm_slab_pending){.stamp = stamp, .slab = index, .object = (uint32_t)object};
         slab->awaiting |= (uint64_t)1 << object;
+        pool->sync_pending_bytes += stamp >> GM_STAMP_SHIFT == GM_STREAM_ANY ? size : 0;
     } else {
         give_back(pool, index, (uint32_t)object);
     }
@@ -180,7 +181,10 @@ void gm_slab_collect(struct gm_pool *pool)
     struct gm_slab_pending *pending = pool->slab_pending.data;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < pool->slab_pending.count; i++) {
-        if (gm_stream_sees(pool, pending[i].stamp, gm_slab(pool, pending[i].slab)->stream)) {
+        const struct gm_slab *slab = gm_slab(pool, pending[i].slab);
+        if (gm_stream_sees(pool, pending[i].stamp, slab->stream)) {
+            bool owed = pending[i].stamp >> GM_STAMP_SHIFT == GM_STREAM_ANY;
+            pool->sync_pending_bytes -= owed ? slab->object_units * GM_UNIT_SIZE : 0;
             give_back(pool, pending[i].slab, pending[i].object);
         } else {
             pending[kept++] = pending[i];
@@ -194,7 +198,9 @@ static void release(struct gm_pool *pool, uint32_t index)
     struct gm_slab *slab = gm_slab(pool, index);
     uint32_t node_index = slab->node;
     struct gm_node *node = gm_node(pool, node_index);
-    uint64_t stamp = gm_stream_stamp_now(pool, slab->stream);
+    /* Objects may have come back through waits on the GPU: what its own stream has freed is not all that is pending. */
+    uint32_t who = pool->stream_count > 1 ? GM_STREAM_MIXED : slab->stream;
+    uint64_t stamp = gm_stream_stamp_now(pool, who);
     list_remove(pool, slab);
     fill_starts(gm_range(pool, node->range), node->start, node->size, node_index, GM_NONE);
     slab->node = GM_NONE;

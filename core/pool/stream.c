@@ -14,7 +14,9 @@
 #define POLL_EVERY   16u
 
 /* In place of the handle of a stream that is no more; no stream has it. */
-#define RETIRED       ((CUstream)(uintptr_t)-1)
+#define RETIRED ((CUstream)(uintptr_t)-1)
+/* In place of the handle: the entry may be given to a new stream. */
+#define UNUSED        ((CUstream)(uintptr_t)-2)
 
 #define STREAMS_BYTES (GM_STREAMS_MAX * sizeof(struct gm_stream))
 
@@ -28,7 +30,7 @@ int gm_stream_init(struct gm_pool *pool)
     return 0;
 }
 
-void gm_stream_forget(struct gm_pool *pool)
+void gm_stream_finish(struct gm_pool *pool)
 {
     for (uint32_t i = 0; i < pool->stream_count; i++) {
         for (uint32_t k = 0; k < GM_STREAM_EVENTS; k++) {
@@ -37,18 +39,38 @@ void gm_stream_forget(struct gm_pool *pool)
             }
         }
     }
-    memset(pool->streams, 0, pool->stream_count * sizeof *pool->streams);
+    munmap(pool->streams, STREAMS_BYTES);
+    pool->streams = NULL;
     pool->stream_count = 0;
-    pool->last_stream = 0;
 }
 
-void gm_stream_finish(struct gm_pool *pool)
+static uint64_t done_up_to(const struct gm_pool *pool, const struct gm_stream *stream)
 {
-    if (pool->streams != NULL) {
-        gm_stream_forget(pool);
-        munmap(pool->streams, STREAMS_BYTES);
-        pool->streams = NULL;
+    return stream->done > pool->all_done ? stream->done : pool->all_done;
+}
+
+/* Its frees are done, and so is what it waits for on the GPU: its slabs may hold objects that only such a wait frees.
+ */
+static bool is_settled(const struct gm_pool *pool, const struct gm_stream *stream)
+{
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        if (stream->waited[i] > done_up_to(pool, &pool->streams[i])) {
+            return false;
+        }
     }
+    return stream->last_free <= done_up_to(pool, stream);
+}
+
+/* A stream that begins now, or an entry that none has: everything freed under its index is done. Events are kept. */
+static void begin_anew(const struct gm_pool *pool, struct gm_stream *stream, CUstream handle)
+{
+    stream->handle = handle;
+    stream->done = pool->sequence;
+    stream->last_free = pool->sequence;
+    stream->last_record = pool->sequence;
+    stream->head = 0;
+    stream->count = 0;
+    memset(stream->waited, 0, sizeof stream->waited);
 }
 
 int gm_stream_find(struct gm_pool *pool, CUstream handle, uint32_t *out)
@@ -63,15 +85,15 @@ int gm_stream_find(struct gm_pool *pool, CUstream handle, uint32_t *out)
         i++;
     }
     if (i == count) {
-        if (count == GM_STREAMS_MAX) {
+        i = 0;
+        while (i < count && pool->streams[i].handle != UNUSED) {
+            i++;
+        }
+        if (i == GM_STREAMS_MAX) {
             return -EAGAIN;
         }
-        struct gm_stream *stream = &pool->streams[i];
-        stream->handle = handle;
-        stream->done = pool->all_done;
-        stream->last_free = pool->all_done;
-        stream->last_record = pool->all_done;
-        pool->stream_count = count + 1;
+        begin_anew(pool, &pool->streams[i], handle);
+        pool->stream_count = i == count ? count + 1 : count;
     }
     pool->last_stream = i;
     *out = i;
@@ -101,14 +123,18 @@ static bool is_capturing(const struct gm_pool *pool, CUstream handle)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Records an event for all frees on @stream so far. Where that cannot be done they stay pending until a drain. */
+/*
+ * Records an event for all frees on @stream so far; with all events in flight, the newest one once more. Where that
+ * cannot be done they stay pending until a synchronisation.
+ */
 static void record(struct gm_pool *pool, struct gm_stream *stream)
 {
     const struct gm_cu *cu = pool->vmm.cu;
-    if (stream->handle == RETIRED || stream->count == GM_STREAM_EVENTS || is_capturing(pool, stream->handle)) {
+    if (gm_stream_is_retired(stream) || is_capturing(pool, stream->handle)) {
         return;
     }
-    uint32_t place = (stream->head + stream->count) % GM_STREAM_EVENTS;
+    bool full = stream->count == GM_STREAM_EVENTS;
+    uint32_t place = (stream->head + stream->count - (full ? 1 : 0)) % GM_STREAM_EVENTS;
     if (stream->events[place] == NULL && cu->event_create(&stream->events[place], CU_EVENT_DISABLE_TIMING) != 0) {
         stream->events[place] = NULL;
         return;
@@ -117,7 +143,7 @@ static void record(struct gm_pool *pool, struct gm_stream *stream)
     if (cu->event_record(stream->events[place], stream->handle) == CUDA_SUCCESS) {
         stream->recorded[place] = pool->sequence;
         stream->last_record = pool->sequence;
-        stream->count++;
+        stream->count += full ? 0 : 1;
     }
     leave_relaxed(pool, mode);
 }
@@ -177,7 +203,32 @@ void gm_stream_retire(struct gm_pool *pool, CUstream handle)
 
 bool gm_stream_is_retired(const struct gm_stream *stream)
 {
-    return stream->handle == RETIRED;
+    return stream->handle == RETIRED || stream->handle == UNUSED;
+}
+
+bool gm_stream_make_room(struct gm_pool *pool)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        poll(pool, &pool->streams[i]);
+    }
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        if (is_settled(pool, &pool->streams[i])) {
+            begin_anew(pool, &pool->streams[i], UNUSED);
+            found = true;
+        }
+    }
+    return found;
+}
+
+bool gm_stream_is_pending(const struct gm_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        if (pool->streams[i].last_free > done_up_to(pool, &pool->streams[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Whether @stream's frees up to @sequence are done, or up to @waited waited for. */

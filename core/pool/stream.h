@@ -12,17 +12,18 @@
 
 #include "access.h"
 
-/*
- * The index of @handle, made known if it is new. -EAGAIN: all indices are taken; gm_stream_drain() and
- * gm_stream_forget() make room.
- */
+/* The index of @handle, made known if it is new. -EAGAIN: all indices are taken; gm_stream_make_room(). */
 int gm_stream_find(struct gm_pool *pool, CUstream handle, uint32_t *out);
 
 int gm_stream_init(struct gm_pool *pool);
 void gm_stream_finish(struct gm_pool *pool);
 
-/* Forgets every stream. Only right after gm_stream_drain(), with the lock not dropped in between. */
-void gm_stream_forget(struct gm_pool *pool);
+/* Forgets the streams that nothing depends on any more: indices of them are void. Returns whether there was one. */
+bool gm_stream_make_room(struct gm_pool *pool);
+
+/* Whether frees are pending, after gm_stream_drain(): work that no event tells of, or other threads' frees meanwhile.
+ */
+bool gm_stream_is_pending(const struct gm_pool *pool);
 
 /* Records an event on @stream when its last one lies far enough back. To be called after a free on it. */
 void gm_stream_note_free(struct gm_pool *pool, uint32_t stream);

@@ -5,6 +5,7 @@
 
 #include "access.h"
 #include "bits.h"
+#include "chunk.h"
 #include "index.h"
 #include "range.h"
 #include "stream.h"
@@ -59,7 +60,7 @@ static enum verdict verify(struct gm_pool *pool, struct gm_range *range, const s
         if (busy != 0) {
             spend(pool, slot - first);
             gm_bits_clear(range->usable, slot->page, busy);
-            chunk->blocked = true;
+            gm_chunk_block(chunk, gap->range);
             *page = slot->page + (uint32_t)__builtin_ctzll(busy);
             return IN_USE;
         }
