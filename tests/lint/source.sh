@@ -243,10 +243,14 @@ check_spelling()
     codespell --quiet-level=3 "${texts[@]}" || failed=1
 }
 
-# The manual pages that the build made: no warning of the formatter.
+# The manual pages that the build made: no warning of the formatter, and every file of the mount is described.
 check_manual()
 {
-    local page formatter
+    local page formatter name
+    while IFS= read -r name; do
+        grep -qE "(^|[^a-z_])${name//./\\.}([^a-z_]|$)" tools/man/gmlake.5.in ||
+            complain "tools/man/gmlake.5.in: does not describe the file $name, which fusefs/node.c shows"
+    done < <(sed -n 's/^    {"\([a-z_.]\{1,\}\)",.*/\1/p' fusefs/node.c)
     formatter=$(command -v mandoc || command -v groff) || need mandoc
     for page in "${GMLAKE_TEST_BUILD_DIR:?run this check through ctest}"/man/*.[1-8]; do
         [ -s "$page" ] || complain "$page: not made"
