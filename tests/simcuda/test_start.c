@@ -263,6 +263,7 @@ static void a_forked_child_has_none(void)
     if (child == 0) {
         CUdeviceptr mine;
         gives(CUDA_ERROR_NOT_INITIALIZED, sim.cuMemAlloc_v2(&mine, 1));
+        gives(CUDA_ERROR_NOT_INITIALIZED, sim.cuInit(0));
         exit(0);
     }
     int status = 1;

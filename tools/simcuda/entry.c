@@ -25,6 +25,7 @@ static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 /* All of these under the lock. */
 static bool configured;
 static bool initialised;
+static bool forked; /* from a process that had initialised */
 static bool ended;
 static bool in_callback;
 static FILE *log_file;
@@ -49,6 +50,11 @@ void sim_unlock(void)
 }
 
 static void end(void);
+
+bool sim_forked(void)
+{
+    return forked;
+}
 
 bool sim_initialised(void)
 {
@@ -83,6 +89,7 @@ void sim_log_output(uint64_t value)
 static void after_fork(void)
 {
     lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    forked = forked || initialised;
     initialised = false;
     sim_config.leaks = false;
 }

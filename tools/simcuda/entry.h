@@ -55,6 +55,9 @@ const char *sim_entry_name(void);
 /* Adds "-> value" to the call's line in the log: what an output now holds. */
 void sim_log_output(uint64_t value);
 
+/* This process was forked from one that had initialised: it has no driver and gets none. */
+bool sim_forked(void);
+
 bool sim_initialised(void);
 void sim_set_initialised(void);
 

@@ -21,7 +21,6 @@ struct slot {
 static struct slot *slots;
 static uint32_t slot_count;
 static uint32_t first_free;
-static uint64_t alive[SIM_KINDS];
 
 static uint32_t grow(void)
 {
@@ -50,7 +49,6 @@ uint64_t sim_object_add(enum sim_kind kind, void *object)
     slot->object = object;
     slot->kind = kind;
     slot->generation = (slot->generation + 1) & 0xffff;
-    alive[kind]++;
     return (uint64_t)slot->generation << 32 | (uint64_t)place << 8 | TAG;
 }
 
@@ -76,14 +74,8 @@ void sim_object_remove(uint64_t handle)
     if (slot == NULL) {
         return;
     }
-    alive[slot->kind]--;
     slot->kind = SIM_FREE_SLOT;
     slot->object = NULL;
     slot->next_free = first_free;
     first_free = (uint32_t)(slot - slots) + 1;
-}
-
-uint64_t sim_object_count(enum sim_kind kind)
-{
-    return alive[kind];
 }

@@ -30,7 +30,4 @@ void *sim_object_get(enum sim_kind kind, uint64_t handle);
 
 void sim_object_remove(uint64_t handle);
 
-/* How many of @kind are alive. */
-uint64_t sim_object_count(enum sim_kind kind);
-
 #endif

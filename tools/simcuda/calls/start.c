@@ -19,6 +19,9 @@ CUresult sim_cuInit(unsigned int flags)
     if (sim_initialised()) {
         return CUDA_SUCCESS;
     }
+    if (sim_forked()) {
+        return CUDA_ERROR_NOT_INITIALIZED;
+    }
     if (!sim_device_start() || !sim_context_start() || !sim_pool_start()) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
