@@ -167,6 +167,40 @@ static void devices_are_told_apart(void)
     check_number(0, sim_device(2).in_use);
 }
 
+static void settings_have_defaults(void)
+{
+    size_t value = 0;
+    CUfunc_cache cache = CU_FUNC_CACHE_PREFER_L1;
+    CUmoduleLoadingMode mode = CU_MODULE_EAGER_LOADING;
+    int least = -1;
+    int greatest = 1;
+    sim_start();
+    works(sim.cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE));
+    check_number(1024, value);
+    works(sim.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
+    works(sim.cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE));
+    check_number(4096, value);
+    gives(CUDA_ERROR_UNSUPPORTED_LIMIT, sim.cuCtxGetLimit(&value, (CUlimit)99));
+    gives(CUDA_ERROR_UNSUPPORTED_LIMIT, sim.cuCtxSetLimit((CUlimit)99, 1));
+    gives(CUDA_ERROR_INVALID_VALUE, sim.cuCtxGetLimit(NULL, CU_LIMIT_STACK_SIZE));
+    works(sim.cuCtxGetCacheConfig(&cache));
+    check_number(CU_FUNC_CACHE_PREFER_NONE, cache);
+    works(sim.cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_L1));
+    gives(CUDA_ERROR_INVALID_VALUE, sim.cuCtxSetCacheConfig((CUfunc_cache)9));
+    works(sim.cuCtxGetStreamPriorityRange(&least, &greatest));
+    check(least == 0 && greatest < 0);
+    works(sim.cuModuleGetLoadingMode(&mode));
+    check_number(CU_MODULE_LAZY_LOADING, mode);
+    unsigned version = 0;
+    works(sim.cuCtxGetApiVersion(NULL, &version));
+    check(version > 0);
+    for (int attribute = 1; attribute < CU_DEVICE_ATTRIBUTE_MAX; attribute++) {
+        int answer = -1;
+        works(sim.cuDeviceGetAttribute(&answer, (CUdevice_attribute)attribute, 0));
+        check(answer >= 0);
+    }
+}
+
 static void contexts_stack(void)
 {
     works(sim.cuInit(0));
@@ -295,6 +329,7 @@ SIM_TEST(every_function_can_be_looked_up, NULL)
 SIM_TEST(private_tables_are_refused, NULL)
 SIM_TEST(errors_have_names, NULL)
 SIM_TEST(devices_are_told_apart, "SIMCUDA_DEVICES=3", "SIMCUDA_MEMORY=1536M", NULL)
+SIM_TEST(settings_have_defaults, NULL)
 SIM_TEST(contexts_stack, "SIMCUDA_DEVICES=2", NULL)
 SIM_TEST(contexts_own_plain_memory, NULL)
 SIM_TEST(primary_contexts_count_their_users, NULL)
@@ -326,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_private_tables_are_refused),
         cmocka_unit_test(test_errors_have_names),
         cmocka_unit_test(test_devices_are_told_apart),
+        cmocka_unit_test(test_settings_have_defaults),
         cmocka_unit_test(test_contexts_stack),
         cmocka_unit_test(test_contexts_own_plain_memory),
         cmocka_unit_test(test_primary_contexts_count_their_users),

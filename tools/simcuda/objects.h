@@ -10,17 +10,7 @@
 
 #include <stdint.h>
 
-enum sim_kind {
-    SIM_FREE_SLOT,
-    SIM_CONTEXT,
-    SIM_STREAM,
-    SIM_EVENT,
-    SIM_POOL,
-    SIM_CHUNK,
-    SIM_GRAPH,
-    SIM_EXECUTABLE,
-    SIM_KINDS
-};
+enum sim_kind { SIM_FREE_SLOT, SIM_CONTEXT, SIM_STREAM, SIM_EVENT, SIM_POOL, SIM_CHUNK, SIM_GRAPH, SIM_EXECUTABLE };
 
 /* A new handle for @object; 0: no host memory. */
 uint64_t sim_object_add(enum sim_kind kind, void *object);
