@@ -42,6 +42,9 @@ static struct options {
 
 static struct gmlake *allocator;
 
+/* Faults planned and ended so far, by all threads: a fault may meet any thread's call. */
+static _Atomic unsigned faults_planned, faults_ended;
+
 /* The streams, and what destroys one: only where there is one thread. */
 static CUstream streams[STREAMS_MOST];
 static unsigned stream_count;
@@ -202,14 +205,16 @@ static void allocate(struct worker *worker)
     uint64_t bytes = any_size(worker);
     unsigned stream = (unsigned)pick(worker, stream_count);
     gmlake_ptr address = 0xdead;
+    unsigned ended = faults_ended;
     int rc = gmlake_alloc(allocator, bytes, streams[stream], &address);
+    bool may_have_failed = faults_planned != ended;
     worker->allocs++;
     if (rc != 0) {
         worker->refused++;
         if (address != 0xdead) {
             fail("a refused allocation of %" PRIu64 " bytes changes its output", bytes);
         }
-        if (worker->ops > worker->fault_until) {
+        if (!may_have_failed) {
             if (rc != -ENOMEM) {
                 fail("%" PRIu64 " bytes: %d", bytes, rc);
             }
@@ -287,14 +292,16 @@ static void plan_a_fault(struct worker *worker)
     }
     worker->fault = may_fail[pick(worker, sizeof may_fail / sizeof may_fail[0])];
     worker->fault_until = worker->ops + 16;
+    faults_planned++;
     device.fail_call(worker->fault, 1 + (unsigned)pick(worker, 6), codes[pick(worker, 3)]);
 }
 
 static void end_fault(struct worker *worker)
 {
-    if (worker->fault != NULL && worker->ops > worker->fault_until) {
+    if (worker->fault != NULL && worker->ops >= worker->fault_until) {
         device.fail_call(worker->fault, 0, 0);
         worker->fault = NULL;
+        faults_ended++;
     }
 }
 
@@ -401,15 +408,9 @@ static void make_streams(uint64_t *random)
 static void end_round(struct worker *workers, uint64_t *random)
 {
     bool keep = gm_random_below(random, 2) == 0;
-    device.fail_call("cuMemCreate", 0, 0);
     for (unsigned t = 0; t < options.threads; t++) {
-        struct worker *worker = &workers[t];
-        worker->fault_until = worker->ops;
-        end_fault(worker);
-        if (worker->fault != NULL) {
-            device.fail_call(worker->fault, 0, 0);
-            worker->fault = NULL;
-        }
+        workers[t].fault_until = 0;
+        end_fault(&workers[t]);
     }
     works(gmlake_check(allocator));
     gm_live_expect_walked(allocator);
