@@ -8,7 +8,7 @@
 
 #include "connection.h"
 #include "latch.h"
-#include "lock.h"
+
 #include "tunables.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ enum agent_state { STOPPED, RUNNING, ENDING };
 
 /* Everything of the agent. Fields without a note belong to the thread while it runs. */
 static struct {
-    struct gm_lock lock;    /* guards state and thread */
+    pthread_mutex_t lock;   /* guards state and thread; a leaf: no other lock is taken under it */
     pthread_cond_t changed; /* state is no longer RUNNING */
     enum agent_state state;
     pthread_t thread;
@@ -42,7 +42,7 @@ static struct {
     struct gm_connection connection;
     struct gmlake_ctl_snapshot latest;    /* what is collected now */
     struct gmlake_ctl_snapshot published; /* what was published last through this connection */
-} agent = {.lock = GM_LOCK_INIT(GM_RANK_AGENT), .changed = PTHREAD_COND_INITIALIZER, .connection = GM_CONNECTION_NONE};
+} agent = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .connection = GM_CONNECTION_NONE};
 
 static uint64_t now_ns(void)
 {
@@ -111,12 +111,12 @@ static bool sleep_or_end(int interval_ms)
 {
     uint64_t until = now_ns() + (uint64_t)interval_ms * 1000000u;
     struct timespec deadline = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
-    gm_lock_take(&agent.lock);
+    pthread_mutex_lock(&agent.lock);
     while (agent.state == RUNNING &&
-           pthread_cond_clockwait(&agent.changed, &agent.lock.mutex, CLOCK_MONOTONIC, &deadline) == 0) {
+           pthread_cond_clockwait(&agent.changed, &agent.lock, CLOCK_MONOTONIC, &deadline) == 0) {
     }
     bool end = agent.state != RUNNING;
-    gm_lock_drop(&agent.lock);
+    pthread_mutex_unlock(&agent.lock);
     return end;
 }
 
@@ -161,7 +161,7 @@ static void *agent_main(void *unused)
 /* In a child the thread is gone and the connection is the parent's. */
 static void forget_in_child(void)
 {
-    gm_lock_init(&agent.lock, GM_RANK_AGENT);
+    pthread_mutex_init(&agent.lock, NULL);
     pthread_cond_init(&agent.changed, NULL);
     agent.state = STOPPED;
     gm_tunables_override_with(NULL);
@@ -200,7 +200,7 @@ int gm_agent_start(const struct gm_agent_ops *ops)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int rc = 0;
     pthread_once(&once, register_fork_handler);
-    gm_lock_take(&agent.lock);
+    pthread_mutex_lock(&agent.lock);
     if (agent.state == STOPPED) {
         agent.ops = ops;
         gm_addresses_find(&agent.addresses);
@@ -210,24 +210,24 @@ int gm_agent_start(const struct gm_agent_ops *ops)
             agent.state = STOPPED;
         }
     }
-    gm_lock_drop(&agent.lock);
+    pthread_mutex_unlock(&agent.lock);
     return rc;
 }
 
 void gm_agent_stop(void)
 {
-    gm_lock_take(&agent.lock);
+    pthread_mutex_lock(&agent.lock);
     bool mine = agent.state == RUNNING;
     if (mine) {
         agent.state = ENDING;
         pthread_cond_signal(&agent.changed);
     }
-    gm_lock_drop(&agent.lock);
+    pthread_mutex_unlock(&agent.lock);
     if (!mine) {
         return;
     }
     pthread_join(agent.thread, NULL);
-    gm_lock_take(&agent.lock);
+    pthread_mutex_lock(&agent.lock);
     agent.state = STOPPED;
-    gm_lock_drop(&agent.lock);
+    pthread_mutex_unlock(&agent.lock);
 }

@@ -53,6 +53,17 @@ static inline uint64_t gm_chunk_size(const struct gm_chunk *chunk)
     return (uint64_t)chunk->pages << GM_PAGE_SHIFT;
 }
 
+/* Keep the set of free chunks; the pages of free chunks are the caller's to count. */
+static inline void gm_chunk_mark_free(struct gm_pool *pool, uint32_t index)
+{
+    ((uint64_t *)pool->free_bits.data)[index / 64] |= (uint64_t)1 << index % 64;
+}
+
+static inline void gm_chunk_mark_taken(struct gm_pool *pool, uint32_t index)
+{
+    ((uint64_t *)pool->free_bits.data)[index / 64] &= ~((uint64_t)1 << index % 64);
+}
+
 /* Bits @first to @last, both included. */
 static inline uint64_t gm_page_mask(uint32_t first, uint32_t last)
 {

@@ -51,9 +51,9 @@
 
 /* Where a chunk is mapped. */
 struct gm_place {
-    uint32_t range;        /* GM_NONE: nowhere */
-    uint32_t page : 31;    /* first page in that range */
-    uint32_t blocked : 1;  /* a page of it is marked as not usable there */
+    uint32_t range;       /* GM_NONE: nowhere */
+    uint32_t page : 31;   /* first page in that range */
+    uint32_t blocked : 1; /* a page of it is marked as not usable there */
 };
 
 /*
@@ -121,7 +121,8 @@ enum gm_class {
  * starts in the i-th start granule (at most one does, blocks being no smaller), or GM_NONE where none was put.
  * A gap is listed under the granule its end lies in; granule_bound and group_bound are no lower than the largest
  * bound of the gaps listed below them. Bit p of usable is set if page p is in use here or free; it may be set for a
- * page in use elsewhere, until a search comes across it; where it is clear for a chunk's page, the chunk's place is blocked.
+ * page in use elsewhere, until a search comes across it; where it is clear for a chunk's page, the chunk's place is
+ * blocked.
  */
 struct gm_range {
     CUdeviceptr base;

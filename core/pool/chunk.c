@@ -57,14 +57,16 @@ int gm_chunk_create(struct gm_pool *pool, uint32_t pages, uint32_t *out)
     }
     chunk->pages = (uint16_t)pages;
     pool->chunk_count++;
-    gm_chunk_set_free(pool, chunk);
+    pool->free_chunk_pages += pages;
+    gm_chunk_mark_free(pool, index);
     *out = index;
     return 0;
 }
 
 void gm_chunk_destroy(struct gm_pool *pool, uint32_t index)
 {
-    gm_chunk_clear_free(pool, gm_chunk(pool, index));
+    pool->free_chunk_pages -= gm_chunk(pool, index)->pages;
+    gm_chunk_mark_taken(pool, index);
     gm_chunk_discard(pool, index);
 }
 
@@ -106,11 +108,11 @@ int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place)
     return 0;
 }
 
-void gm_chunk_remove_place(struct gm_chunk *chunk, struct gm_place place)
+void gm_chunk_remove_place(struct gm_chunk *chunk, uint32_t range)
 {
     struct gm_place *places = places_of(chunk);
     uint32_t i = 0;
-    while (i < chunk->place_count && (places[i].range != place.range || places[i].page != place.page)) {
+    while (i < chunk->place_count && places[i].range != range) {
         i++;
     }
     if (i < chunk->place_count) {
@@ -139,20 +141,6 @@ bool gm_chunk_is_in(const struct gm_chunk *chunk, uint32_t range)
         }
     }
     return false;
-}
-
-void gm_chunk_set_free(struct gm_pool *pool, struct gm_chunk *chunk)
-{
-    uint32_t index = gm_chunk_id(pool, chunk);
-    ((uint64_t *)pool->free_bits.data)[index / 64] |= (uint64_t)1 << index % 64;
-    pool->free_chunk_pages += chunk->pages;
-}
-
-void gm_chunk_clear_free(struct gm_pool *pool, struct gm_chunk *chunk)
-{
-    uint32_t index = gm_chunk_id(pool, chunk);
-    ((uint64_t *)pool->free_bits.data)[index / 64] &= ~((uint64_t)1 << index % 64);
-    pool->free_chunk_pages -= chunk->pages;
 }
 
 uint32_t gm_chunk_next_free(const struct gm_pool *pool, uint32_t from)

@@ -19,17 +19,15 @@ void gm_chunk_discard(struct gm_pool *pool, uint32_t chunk);
 
 /* Notes that @chunk is mapped at @place too. -ENOMEM. */
 int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place);
-void gm_chunk_remove_place(struct gm_chunk *chunk, struct gm_place place);
+
+/* Forgets the place of @chunk in @range. */
+void gm_chunk_remove_place(struct gm_chunk *chunk, uint32_t range);
 
 /* Notes that pages of @chunk are marked as not usable in range @range. */
 void gm_chunk_block(struct gm_chunk *chunk, uint32_t range);
 
 /* Whether @chunk is mapped in range @range. */
 bool gm_chunk_is_in(const struct gm_chunk *chunk, uint32_t range);
-
-/* Keeps the set of free chunks: to be called when a chunk's busy pages become none, or some. */
-void gm_chunk_set_free(struct gm_pool *pool, struct gm_chunk *chunk);
-void gm_chunk_clear_free(struct gm_pool *pool, struct gm_chunk *chunk);
 
 /* The next free chunk with an index of at least @from; GM_NONE: no more. */
 uint32_t gm_chunk_next_free(const struct gm_pool *pool, uint32_t from);

@@ -76,43 +76,56 @@ static void unlink_node(struct gm_pool *pool, struct gm_range *range, uint32_t i
     return_node(pool, index);
 }
 
+/* What taking or dropping pages adds up to, kept in registers while it goes over the slots. */
+struct tally {
+    uint64_t pages;       /* that became busy, or free */
+    uint64_t alias_pages; /* those of them in aliases */
+    uint64_t chunk_pages; /* of chunks that stopped being free, or became it */
+};
+
+/* Marks pages @first to @last of @slot busy; some may be busy already, with neighbours at the block's borders. */
+static void take_part(struct gm_pool *pool, const struct gm_slot *slot, uint32_t first, uint32_t last,
+                      struct tally *tally)
+{
+    struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
+    uint64_t mask = gm_page_mask(first - slot->page, last - slot->page);
+    uint64_t pages = (uint64_t)__builtin_popcountll(mask & ~chunk->busy);
+    if (chunk->busy == 0) {
+        gm_chunk_mark_taken(pool, slot->chunk);
+        tally->chunk_pages += chunk->pages;
+    }
+    chunk->busy |= mask;
+    tally->pages += pages;
+    tally->alias_pages += slot->alias ? pages : 0;
+}
+
 /* Marks the pages under [start, start + units) busy. Returns whether one of them lies in an alias. */
 static bool take_pages(struct gm_pool *pool, const struct gm_range *range, uint32_t start, uint32_t units)
 {
-    struct gm_chunk *chunks = pool->chunks.data;
-    uint64_t *free_bits = pool->free_bits.data;
+    uint32_t first = start / GM_PAGE_UNITS;
     uint32_t last = (start + units - 1) / GM_PAGE_UNITS;
-    uint32_t page = start / GM_PAGE_UNITS;
-    uint64_t taken = last - page + 1;
-    uint64_t from_free = 0;
-    uint64_t through_alias = 0;
-    bool alias = false;
-    for (const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, page); page <= last; slot++) {
-        struct gm_chunk *chunk = chunks + slot->chunk;
-        uint32_t first_bit = page - slot->page;
-        uint32_t last_bit = gm_min(last - slot->page, slot->pages - 1);
-        uint64_t mask = gm_page_mask(first_bit, last_bit);
-        uint64_t new = last_bit - first_bit + 1;
-        if (chunk->busy == 0) {
-            free_bits[slot->chunk / 64] &= ~((uint64_t)1 << slot->chunk % 64);
-            from_free += chunk->pages;
-        } else {
-            /* Only the pages at the block's borders can have been busy, with its neighbours. */
-            uint64_t shared = (uint64_t)__builtin_popcountll(chunk->busy & mask);
-            taken -= shared;
-            new -= shared;
-        }
-        chunk->busy |= mask;
-        if (slot->alias) {
-            alias = true;
-            through_alias += new;
-        }
-        page = slot->page + slot->pages;
+    const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, first);
+    const struct gm_slot *end = gm_slots(range) + gm_range_slot(range, last);
+    struct tally tally = {0};
+    uint32_t alias = slot->alias | end->alias;
+    take_part(pool, slot, first, slot == end ? last : slot->page + slot->pages - 1, &tally);
+    /* Slots that the block covers from end to end: their chunks were free as a whole. */
+    struct gm_chunk *chunks = pool->chunks.data;
+    for (slot++; slot < end; slot++) {
+        chunks[slot->chunk].busy = UINT64_MAX >> (64 - slot->pages);
+        gm_chunk_mark_taken(pool, slot->chunk);
+        tally.pages += slot->pages;
+        tally.chunk_pages += slot->pages;
+        tally.alias_pages += slot->alias ? slot->pages : 0;
+        alias |= slot->alias;
     }
-    pool->busy_pages += taken;
-    pool->free_chunk_pages -= from_free;
-    pool->alias_busy_pages += through_alias;
-    return alias;
+    if (slot == end) {
+        take_part(pool, end, end->page, last, &tally);
+    }
+    pool->busy_pages += tally.pages;
+    pool->free_chunk_pages -= tally.chunk_pages;
+    pool->alias_busy_pages += tally.alias_pages;
+    return alias != 0;
 }
 
 /* @pages of the chunk are free again, which searches of its other ranges had found busy: they have to look again. */
@@ -133,44 +146,64 @@ static void tell_other_ranges(struct gm_pool *pool, struct gm_chunk *chunk, uint
     chunk->blocked = still;
 }
 
+/* Frees pages [first, past) of @slot, if any, and notes when its chunk was used last. */
+static void drop_part(struct gm_pool *pool, struct gm_slot *slot, uint32_t first, uint32_t past, uint64_t stamp,
+                      struct tally *tally)
+{
+    struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
+    slot->last_used = pool->sequence;
+    gm_stream_stamp(pool, chunk, stamp);
+    if (first >= past) {
+        return;
+    }
+    uint64_t freed = gm_page_mask(first - slot->page, past - 1 - slot->page);
+    chunk->busy &= ~freed;
+    tally->pages += past - first;
+    tally->alias_pages += slot->alias ? past - first : 0;
+    if (chunk->busy == 0) {
+        gm_chunk_mark_free(pool, slot->chunk);
+        tally->chunk_pages += chunk->pages;
+    }
+    if (chunk->blocked) {
+        tell_other_ranges(pool, chunk, freed);
+    }
+}
+
 /* Frees the pages under @block that the gap [gap_start, gap_end) around it has for itself. */
 static void drop_pages(struct gm_pool *pool, struct gm_range *range, const struct gm_node *block, uint32_t gap_start,
                        uint32_t gap_end, uint64_t stamp)
 {
-    struct gm_chunk *chunks = pool->chunks.data;
-    uint64_t *free_bits = pool->free_bits.data;
-    uint32_t page = block->start / GM_PAGE_UNITS;
+    uint32_t first = block->start / GM_PAGE_UNITS;
     uint32_t last = (block->start + block->size - 1) / GM_PAGE_UNITS;
+    struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, first);
+    struct gm_slot *end = gm_slots(range) + gm_range_slot(range, last);
     /* Border pages that a neighbour still uses stay busy. first_free may reach past_free: then none is freed. */
-    uint32_t first_free = page * GM_PAGE_UNITS >= gap_start ? page : page + 1;
+    uint32_t first_free = first * GM_PAGE_UNITS >= gap_start ? first : first + 1;
     uint32_t past_free = (last + 1) * GM_PAGE_UNITS <= gap_end ? last + 1 : last;
+    struct tally tally = {0};
+    drop_part(pool, slot, first_free, gm_min(past_free, slot->page + slot->pages), stamp, &tally);
+    /* Slots that the block covers from end to end: their chunks are free as a whole. */
+    struct gm_chunk *chunks = pool->chunks.data;
     uint64_t sequence = pool->sequence;
-    uint64_t to_free = 0;
-    uint64_t through_alias = 0;
-    for (struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, page); page <= last; slot++) {
-        struct gm_chunk *chunk = chunks + slot->chunk;
-        page = slot->page + slot->pages;
+    for (slot++; slot < end; slot++) {
+        struct gm_chunk *chunk = &chunks[slot->chunk];
         slot->last_used = sequence;
         gm_stream_stamp(pool, chunk, stamp);
-        uint32_t from = gm_max(first_free, slot->page);
-        uint32_t past = gm_min(past_free, page);
-        if (from >= past) {
-            continue;
-        }
-        uint64_t freed = gm_page_mask(from - slot->page, past - 1 - slot->page);
-        chunk->busy &= ~freed;
-        through_alias += slot->alias ? past - from : 0;
-        if (chunk->busy == 0) {
-            free_bits[slot->chunk / 64] |= (uint64_t)1 << slot->chunk % 64;
-            to_free += chunk->pages;
-        }
+        chunk->busy = 0;
+        gm_chunk_mark_free(pool, slot->chunk);
+        tally.pages += slot->pages;
+        tally.chunk_pages += slot->pages;
+        tally.alias_pages += slot->alias ? slot->pages : 0;
         if (chunk->blocked) {
-            tell_other_ranges(pool, chunk, freed);
+            tell_other_ranges(pool, chunk, UINT64_MAX >> (64 - slot->pages));
         }
     }
-    pool->busy_pages -= past_free > first_free ? past_free - first_free : 0;
-    pool->free_chunk_pages += to_free;
-    pool->alias_busy_pages -= through_alias;
+    if (slot == end) {
+        drop_part(pool, end, gm_max(first_free, end->page), past_free, stamp, &tally);
+    }
+    pool->busy_pages -= tally.pages;
+    pool->free_chunk_pages += tally.chunk_pages;
+    pool->alias_busy_pages -= tally.alias_pages;
 }
 
 void gm_node_grow_tail(struct gm_pool *pool, struct gm_range *range, uint32_t units)

@@ -207,7 +207,7 @@ int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
 {
     struct gm_range *range = gm_range(pool, index);
     struct gm_chunk *chunk = gm_chunk(pool, chunk_index);
-    struct gm_place place = {index, range->mapped};
+    struct gm_place place = {.range = index, .page = range->mapped & INT32_MAX};
     if (range->mapped + chunk->pages > range->pages || reserve_slot(range) < 0 || gm_node_reserve(pool, 1) < 0) {
         return -ENOMEM;
     }
@@ -218,7 +218,7 @@ int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
     CUdeviceptr address = range->base + ((uint64_t)range->mapped << GM_PAGE_SHIFT);
     rc = gm_vmm_map(&pool->vmm, address, gm_chunk_size(chunk), chunk->handle);
     if (rc < 0) {
-        gm_chunk_remove_place(chunk, place);
+        gm_chunk_remove_place(chunk, index);
         return rc;
     }
     bool alias = chunk->place_count > 1;
@@ -287,7 +287,7 @@ void gm_range_detach(struct gm_pool *pool, uint32_t index, uint32_t page)
     if (slot->alias) {
         pool->alias_pages -= chunk->pages;
     }
-    gm_chunk_remove_place(chunk, (struct gm_place){index, slot->page});
+    gm_chunk_remove_place(chunk, index);
     gm_bits_clear(range->usable, slot->page, gm_page_mask(0, slot->pages - 1));
     slot->chunk = GM_NONE;
     slot->alias = 0;
@@ -330,13 +330,13 @@ int gm_range_attach(struct gm_pool *pool, uint32_t index, uint32_t page, uint32_
 {
     struct gm_range *range = gm_range(pool, index);
     struct gm_chunk *chunk = gm_chunk(pool, chunk_index);
-    int rc = gm_chunk_add_place(chunk, (struct gm_place){index, page});
+    int rc = gm_chunk_add_place(chunk, (struct gm_place){.range = index, .page = page & INT32_MAX});
     if (rc < 0) {
         return rc;
     }
     rc = gm_vmm_map(&pool->vmm, range->base + ((uint64_t)page << GM_PAGE_SHIFT), gm_chunk_size(chunk), chunk->handle);
     if (rc < 0) {
-        gm_chunk_remove_place(chunk, (struct gm_place){index, page});
+        gm_chunk_remove_place(chunk, index);
         return rc;
     }
     struct gm_slot *slot = &gm_slots(range)[gm_range_slot(range, page)];
