@@ -84,8 +84,7 @@ build_preset()
     mkdir -p "$root_dir/build"
     if ! (cd "$root_dir" && cmake --preset "$preset" "${configure[@]}" &&
         cmake --build --preset "$preset" --parallel "$jobs" "$@") >"$log" 2>&1; then
-        grep -nE '(error|Error|undefined reference)' "$log" | head -n 20 >&2
-        tail -n 15 "$log" >&2
+        grep -E -A 3 '(error:|CMake Error|undefined reference)' "$log" | head -n 30 >&2
         printf '%sbuild of preset %s failed; all of it is in %s%s\n' "$red" "$preset" "$log" "$plain" >&2
         return 1
     fi
