@@ -18,6 +18,9 @@
 /* Operations between two tries to get back within a limit when work on the device stands in the way. */
 #define RELIEVE_EVERY 64u
 
+/* Waits of one request at the limit while other threads free and take memory. */
+#define WAITS_MOST 8u
+
 /* The context was found capturing: a synchronisation now would break the capture. */
 static bool context_is_capturing(const struct gm_pool *pool)
 {
@@ -122,17 +125,20 @@ static bool wait_instead_of_growing(struct gm_pool *pool, const struct gm_reques
     return wait_for_hidden(pool, request->stream, false);
 }
 
-/* Plans and runs. At the limit, the plan knows what the device has left. */
-static int plan_and_run(struct gm_pool *pool, const struct gm_request *wanted, bool limited, uint32_t *gap,
+/* Bytes that the device has left, as far as it says. */
+static uint64_t bytes_left(const struct gm_pool *pool)
+{
+    size_t left;
+    size_t total;
+    return pool->vmm.cu->mem_get_info(&left, &total) == CUDA_SUCCESS ? left : 0;
+}
+
+/* Plans and runs. At the limit, the plan knows what the device has left; for the rest it may stitch. */
+static int plan_and_run(struct gm_pool *pool, const struct gm_request *wanted, uint64_t left, uint32_t *gap,
                         uint32_t *start)
 {
     struct gm_request request = *wanted;
-    if (limited) {
-        size_t left = 0;
-        size_t total = 0;
-        if (pool->vmm.cu->mem_get_info(&left, &total) != CUDA_SUCCESS) {
-            left = 0;
-        }
+    if (left != UINT64_MAX) {
         request.limit_pages = (pool->vmm.reserved + left) >> GM_PAGE_SHIFT;
         request.may_stitch = true;
     }
@@ -144,28 +150,49 @@ static int plan_and_run(struct gm_pool *pool, const struct gm_request *wanted, b
     return rc < 0 ? rc : gm_stitch_run(pool, &request, &plan, gap, start);
 }
 
-/* The device has refused memory, or the host: within what is left, twice, for what is left is only known roughly. */
+/* The device has refused memory: within what it says it has left, then without any, for it may not give that either. */
 static int plan_at_limit(struct gm_pool *pool, const struct gm_request *request, uint32_t *gap, uint32_t *start)
 {
-    int rc = plan_and_run(pool, request, true, gap, start);
-    return rc == -ENOMEM ? plan_and_run(pool, request, true, gap, start) : rc;
+    int rc = plan_and_run(pool, request, bytes_left(pool), gap, start);
+    return rc == -ENOMEM ? plan_and_run(pool, request, 0, gap, start) : rc;
 }
 
 /* Waits for everything that was freed, with the lock dropped meanwhile. Objects of slabs come back too. */
 static int wait_for_all(struct gm_pool *pool)
 {
     int rc = gm_stream_drain(pool);
-    if (rc == 0 && gm_stream_is_pending(pool)) {
+    if (rc == 0 && (gm_stream_is_pending(pool) || pool->sync_pending_bytes > 0)) {
         (void)gm_limit_settle(pool); /* unless a capture forbids it */
     }
     gm_slab_release_empty(pool);
     return rc;
 }
 
+/* Other threads free and take while this one waits: as long as they do, it waits again, though not for ever. */
+static int wait_and_plan(struct gm_pool *pool, const struct gm_request *wanted, uint32_t *gap, uint32_t *start)
+{
+    struct gm_request request = *wanted;
+    for (unsigned i = 0; i < WAITS_MOST; i++) {
+        int rc = wait_for_all(pool);
+        if (rc == 0) {
+            rc = gm_stream_find(pool, request.handle, &request.stream);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+        if (plan_at_limit(pool, &request, gap, start) == 0) {
+            return 0;
+        }
+        if (!gm_stream_is_pending(pool) && pool->sync_pending_bytes == 0) {
+            break;
+        }
+    }
+    return -EAGAIN;
+}
+
 int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum gm_step *step, uint32_t *gap,
                   uint32_t *start)
 {
-    struct gm_request again = *request;
     int rc;
     switch ((*step)++) {
     case GM_STEP_SYNC:
@@ -183,7 +210,7 @@ int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum g
         (*step)++;
         __attribute__((fallthrough));
     case GM_STEP_PLAN:
-        rc = plan_and_run(pool, request, gm_cut_is_pressed(pool), gap, start);
+        rc = plan_and_run(pool, request, gm_cut_is_pressed(pool) ? bytes_left(pool) : UINT64_MAX, gap, start);
         if (rc != -ENOMEM) {
             return rc;
         }
@@ -199,11 +226,7 @@ int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum g
         }
         return -EAGAIN;
     case GM_STEP_DRAIN:
-        rc = wait_for_all(pool);
-        if (rc == 0) {
-            rc = gm_stream_find(pool, request->handle, &again.stream);
-        }
-        return rc < 0 ? rc : plan_at_limit(pool, &again, gap, start) == 0 ? 0 : -EAGAIN;
+        return wait_and_plan(pool, request, gap, start);
     case GM_STEP_EVICT:
         gm_evict_all(pool);
         return plan_at_limit(pool, request, gap, start) == 0 ? 0 : -EAGAIN;

@@ -157,7 +157,10 @@ static struct gm_request request_for(const struct gm_pool *pool, uint32_t units,
 
 static int alloc_block(struct gm_pool *pool, size_t bytes, CUdeviceptr *out)
 {
-    struct gm_request request = request_for(pool, units_of(bytes), bytes);
+    /* No smaller than a start granule of the small class: what slabs serve comes here when no slab fits any more. */
+    uint32_t units = units_of(bytes);
+    uint32_t least = GM_SLAB_MAX >> GM_UNIT_SHIFT;
+    struct gm_request request = request_for(pool, units < least ? least : units, bytes);
     uint32_t index;
     int rc = make_node(pool, &request, &index);
     if (rc < 0) {
@@ -237,7 +240,10 @@ static int alloc_locked(struct gm_pool *pool, size_t bytes, CUstream handle, CUd
     if (__builtin_expect(gm_limit_is_exceeded(pool), 0)) {
         gm_limit_relieve(pool);
     }
-    rc = bytes <= GM_SLAB_MAX ? alloc_object(pool, bytes, out) : alloc_block(pool, bytes, out);
+    rc = bytes <= GM_SLAB_MAX ? alloc_object(pool, bytes, out) : -ENOMEM;
+    if (rc == -ENOMEM) {
+        rc = alloc_block(pool, bytes, out);
+    }
     pool->underway_bytes -= bytes;
     if (rc < 0) {
         counts->requested -= bytes;
