@@ -9,6 +9,11 @@ function(gm_layer name)
     target_link_libraries(gm_${name} PUBLIC gm_${used})
     target_include_directories(gm_${name} PUBLIC $<TARGET_PROPERTY:gm_${used},INTERFACE_INCLUDE_DIRECTORIES>)
   endforeach()
+  # A call of the allocator is some 50 ns over six small files: inlining across them saves a tenth of it. The preload
+  # library's entry points are written in assembly, which link-time optimisation would lose.
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT name STREQUAL "preload" AND NOT GMLAKE_SANITIZE)
+    set_property(TARGET gm_${name} PROPERTY INTERPROCEDURAL_OPTIMIZATION_RELWITHDEBINFO ON)
+  endif()
 endfunction()
 
 # gm_link_layers(TARGET layer...): links the objects of the named layers into TARGET.

@@ -96,11 +96,17 @@ void gm_index_remove(struct gm_pool *pool, struct gm_range *range, uint32_t node
     }
 }
 
-/* Whether one of 16 bounds from an index that is a multiple of 4 on is at least @units. */
+/* Whether one of 16 bounds is above @below. */
 static inline bool any_of_16(const int32_t *bounds, bounds4 below)
 {
     const bounds4 *four = (const bounds4 *)(const void *)bounds;
     pairs2 hit = (pairs2)((four[0] > below) | (four[1] > below) | (four[2] > below) | (four[3] > below));
+    return (hit[0] | hit[1]) != 0;
+}
+
+static inline bool any_of_4(const int32_t *bounds, bounds4 below)
+{
+    pairs2 hit = (pairs2)(*(const bounds4 *)(const void *)bounds > below);
     return (hit[0] | hit[1]) != 0;
 }
 
@@ -111,6 +117,9 @@ static inline uint32_t first_at_least(const int32_t *bounds, uint32_t from, uint
     uint32_t i = from;
     while (i + 16 <= count && !any_of_16(bounds + i, below)) {
         i += 16;
+    }
+    while (i + 4 <= count && !any_of_4(bounds + i, below)) {
+        i += 4;
     }
     while (i < count && bounds[i] < units) {
         i++;

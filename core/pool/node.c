@@ -18,6 +18,9 @@
 
 int gm_node_reserve(struct gm_pool *pool, uint32_t count)
 {
+    if (pool->nodes.capacity - pool->nodes.count >= count) {
+        return 0;
+    }
     uint32_t have = 0;
     for (uint32_t i = pool->node_free; i != GM_NONE && have < count; i = gm_node(pool, i)->next) {
         have++;
@@ -132,13 +135,13 @@ static bool take_pages(struct gm_pool *pool, const struct gm_range *range, uint3
 static void tell_other_ranges(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t pages)
 {
     struct gm_place *places = chunk->place_capacity > 3 ? chunk->places : chunk->inline_places;
-    uint32_t still = chunk->busy != 0;
+    bool still = chunk->busy != 0;
     for (uint32_t i = 0; i < chunk->place_count; i++) {
         if (!places[i].blocked) {
             continue;
         }
         struct gm_range *range = gm_range(pool, places[i].range);
-        places[i].blocked = still;
+        places[i].blocked = still ? 1 : 0;
         if (gm_bits_set(range->usable, places[i].page, pages)) {
             gm_range_mark_dirty(range, gm_slots(range) + gm_range_slot(range, places[i].page));
         }
