@@ -157,6 +157,7 @@ struct gm_stream {
     uint64_t last_free;               /* sequence */
     uint64_t done;                    /* work of frees up to this sequence has completed */
     uint64_t last_record;             /* sequence covered by the newest event */
+    uint64_t freed_before;            /* the pool's freed_bytes at that event */
     uint64_t polled;                  /* sequence at the last look at the events */
     uint32_t head, count;             /* ring of events in flight */
     CUevent events[GM_STREAM_EVENTS]; /* created when first needed, then reused */

@@ -57,6 +57,9 @@ bool gm_cut_is_pressed(const struct gm_pool *pool)
 
 void gm_cut_note_over(struct gm_pool *pool, uint32_t pages)
 {
+    if (gm_plan_is_loading(pool)) {
+        return; /* growth by coarse chunks, of memory that stays */
+    }
     pool->short_until = pool->served_bytes + gm_cut_window(pool);
     if (pool->vmm.reserved > pool->counts.requested_peak / 1000 * OVER_MILLE) {
         pool->cut_tokens_ns += (int64_t)pages * OVER_NS;

@@ -11,7 +11,10 @@
 
 /* Operations between two events of a stream, and between two looks at its events (0.2 us each). */
 #define RECORD_EVERY 64u
-#define POLL_EVERY   16u
+/* Small frees are not worth an event so often: this many bytes, or that many operations. */
+#define RECORD_BYTES       ((uint64_t)16 << 20)
+#define RECORD_EVERY_SMALL 1024u
+#define POLL_EVERY         16u
 
 /* In place of the handle of a stream that is no more; no stream has it. */
 #define RETIRED ((CUstream)(uintptr_t)-1)
@@ -143,6 +146,7 @@ static void record(struct gm_pool *pool, struct gm_stream *stream)
     if (cu->event_record(stream->events[place], stream->handle) == CUDA_SUCCESS) {
         stream->recorded[place] = pool->sequence;
         stream->last_record = pool->sequence;
+        stream->freed_before = pool->freed_bytes;
         stream->count += full ? 0 : 1;
     }
     leave_relaxed(pool, mode);
@@ -165,7 +169,9 @@ void gm_stream_note_free(struct gm_pool *pool, uint32_t index)
     struct gm_stream *stream = &pool->streams[index];
     stream->last_free = pool->sequence;
     bool is_asked_for = pool->stream_count > 1 || pool->served_bytes < pool->short_until;
-    if (is_asked_for && pool->sequence - stream->last_record >= RECORD_EVERY) {
+    uint64_t operations = pool->sequence - stream->last_record;
+    if (is_asked_for && operations >= RECORD_EVERY &&
+        (operations >= RECORD_EVERY_SMALL || pool->freed_bytes - stream->freed_before >= RECORD_BYTES)) {
         if (stream->count == GM_STREAM_EVENTS) {
             poll(pool, stream);
         }
