@@ -39,6 +39,26 @@ static void spend(struct gm_pool *pool, ptrdiff_t chunks)
     pool->walk_left -= gm_min(pool->walk_left, (uint32_t)chunks + 1);
 }
 
+/* Takes the usable bits of pages in use elsewhere from @slot and those behind it in a row. Returns the last of these.
+ */
+static const struct gm_slot *mark_in_use(struct gm_pool *pool, struct gm_range *range, const struct gm_node *gap,
+                                         const struct gm_slot *slot, uint32_t end)
+{
+    for (;; slot++) {
+        struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
+        uint32_t at = gm_max(slot->page * GM_PAGE_UNITS, gap->start);
+        uint64_t busy = at < end ? busy_elsewhere(gap, slot, chunk, at, end) : 0;
+        if (busy == 0) {
+            return slot - 1;
+        }
+        gm_bits_clear(range->usable, slot->page, busy);
+        gm_chunk_block(chunk, gap->range);
+        if ((slot->page + slot->pages) * GM_PAGE_UNITS >= end) {
+            return slot;
+        }
+    }
+}
+
 enum verdict { USABLE, IN_USE, NOT_YET };
 
 /*
@@ -58,10 +78,8 @@ static enum verdict verify(struct gm_pool *pool, struct gm_range *range, const s
         }
         uint64_t busy = busy_elsewhere(gap, slot, chunk, at, end);
         if (busy != 0) {
-            spend(pool, slot - first);
-            gm_bits_clear(range->usable, slot->page, busy);
-            gm_chunk_block(chunk, gap->range);
             *page = slot->page + (uint32_t)__builtin_ctzll(busy);
+            spend(pool, mark_in_use(pool, range, gap, slot, end) - first);
             return IN_USE;
         }
         if (!one_stream && !gm_stream_sees(pool, chunk->stamp, stream)) {
