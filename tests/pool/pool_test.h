@@ -89,10 +89,20 @@ static inline void set(const char *name, const char *value)
     check_number(0, gmlake_set_tunable(name, value));
 }
 
-/* Queues work on @stream that writes to the block when it runs. */
+/* Queues work on @stream that writes to both ends of the block when it runs. */
 static inline void use(gmlake_ptr address, size_t bytes, unsigned char value, CUstream stream)
 {
-    works(sim.cuMemsetD8Async(address, value, bytes, stream));
+    size_t end = bytes < 4 * KIB ? bytes : 4 * KIB;
+    works(sim.cuMemsetD8Async(address, value, end, stream));
+    works(sim.cuMemsetD8Async(address + bytes - end, value, end, stream));
+}
+
+/* Writes to both ends of the block now. */
+static inline void mark(gmlake_ptr address, size_t bytes, unsigned char value)
+{
+    size_t end = bytes < 4 * KIB ? bytes : 4 * KIB;
+    memset((void *)(uintptr_t)address, value, end);
+    memset((void *)(uintptr_t)(address + bytes - end), value, end);
 }
 
 static inline unsigned char byte_at(gmlake_ptr address)

@@ -14,7 +14,7 @@ static void scatter(size_t bytes)
 {
     count = 0;
     while (count < GM_ARRAY_LENGTH(blocks) && gmlake_alloc(lake, bytes, NULL, &blocks[count]) == 0) {
-        memset((void *)(uintptr_t)blocks[count], (int)count, 64);
+        mark(blocks[count], bytes, (unsigned char)count);
         count++;
     }
     for (size_t i = 0; i < count; i += 2) {
@@ -39,7 +39,7 @@ static void only_by_stitching_everything(void)
         scatter(bytes[i]);
         size_t free = (count + 1) / 2 * bytes[i] + 96 * MIB % bytes[i];
         gmlake_ptr all = take(free);
-        memset((void *)(uintptr_t)all, 0xee, free);
+        mark(all, free, 0xee);
         check_all();
         check(stats().reserved <= 96 * MIB);
         check(stats().stitched_blocks >= 1);
@@ -119,7 +119,7 @@ static void only_after_a_synchronisation_owed(void)
     use(address, 70 * MIB, 0xbb, unknown);
     check_number(0, gmlake_free_sync(lake, address));
     address = take(94 * MIB);
-    memset((void *)(uintptr_t)address, 0x11, 94 * MIB);
+    mark(address, 94 * MIB, 0x11);
     let_time_pass(50000);
     check_number(0x11, byte_at(address));
     give(address);
@@ -131,7 +131,7 @@ static void what_cannot_fit(void)
 {
     begin();
     gmlake_ptr half = take(50 * MIB);
-    memset((void *)(uintptr_t)half, 5, 50 * MIB);
+    mark(half, 50 * MIB, 5);
     for (int i = 0; i < 5; i++) {
         expect_refused(ENOMEM, 50 * MIB);
         check_all();

@@ -55,7 +55,7 @@ static void slabs_taken_apart_keep_their_order(void)
     }
     gmlake_ptr rest = take_on(60 * MIB, user);
     for (int i = 0; i < 64; i++) {
-        use(objects[i], 16 * KIB, 0xbb, user);
+        works(sim.cuMemsetD8Async(objects[i], 0xbb, 16 * KIB, user));
         give_on(objects[i], user);
     }
     give_on(rest, user);
@@ -65,7 +65,7 @@ static void slabs_taken_apart_keep_their_order(void)
     gmlake_ptr object = take_on(16 * KIB, owner);
     give_on(object, owner);
     gmlake_ptr all = take_on(63 * MIB, third);
-    use(all, 63 * MIB, 0x11, third);
+    works(sim.cuMemsetD8Async(all, 0x11, 63 * MIB, third));
     works(sim.cuStreamSynchronize(third));
     let_time_pass(1000000);
     for (size_t at = 0; at < 63 * MIB; at += 4 * KIB) {

@@ -85,10 +85,10 @@ static void no_reuse_before_the_work_is_done(void)
     check_number(0, gmlake_free_sync(lake, big));
     check_number(0, gmlake_free_sync(lake, small));
     big = take(30 * MIB);
-    memset((void *)(uintptr_t)big, 0x11, 30 * MIB);
+    mark(big, 30 * MIB, 0x11);
     for (int i = 0; i < 64; i++) {
         small = take(1 * KIB);
-        memset((void *)(uintptr_t)small, 0x11, 1 * KIB);
+        mark(small, 1 * KIB, 0x11);
         let_time_pass(10);
         check_number(0x11, byte_at(small));
     }
