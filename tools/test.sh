@@ -82,9 +82,12 @@ step_analyse()
 {
     need_packages "${build_packages[@]}" clang clang-tidy cppcheck
     (cd "$root_dir" && cmake --preset clang >build/clang.log 2>&1) || return 1
-    local failed=0
-    "$root_dir/tests/lint/analyse.sh" tidy "$root_dir/build/clang" 2>/dev/null | grep -vE '^[0-9]+ warnings? ' || true
-    [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
+    local failed=0 log=$root_dir/build/tidy.log
+    if ! "$root_dir/tests/lint/analyse.sh" tidy "$root_dir/build/clang" >"$log" 2>&1; then
+        failed=1
+        grep -E '(error|warning): ' "$log" | sort -u
+        note "the paths to them: $log"
+    fi
     "$root_dir/tests/lint/analyse.sh" cppcheck "$root_dir/build/clang" || failed=1
     return "$failed"
 }
