@@ -127,6 +127,7 @@ void gm_chunk_block(struct gm_chunk *chunk, uint32_t range)
     for (uint32_t i = 0; i < chunk->place_count; i++) {
         if (places[i].range == range) {
             places[i].blocked = 1;
+            break;
         }
     }
     chunk->blocked = true;

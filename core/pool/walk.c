@@ -14,9 +14,12 @@
  * The pages of @slot's chunk that are in use elsewhere, among those of [start, end) units of gap @gap. A page that
  * the gap shares with a block of this range is in use here, and so its rest is usable here.
  */
-static uint64_t busy_elsewhere(const struct gm_node *gap, const struct gm_slot *slot, const struct gm_chunk *chunk,
-                               uint32_t start, uint32_t end)
+static inline uint64_t busy_elsewhere(const struct gm_node *gap, const struct gm_slot *slot,
+                                      const struct gm_chunk *chunk, uint32_t start, uint32_t end)
 {
+    if (slot->page * GM_PAGE_UNITS >= start && (slot->page + slot->pages) * GM_PAGE_UNITS <= end) {
+        return chunk->busy; /* all of it, and no border */
+    }
     uint32_t first = gm_max(start / GM_PAGE_UNITS, slot->page);
     uint32_t last = gm_min((end - 1) / GM_PAGE_UNITS, slot->page + slot->pages - 1);
     uint64_t busy = chunk->busy & gm_page_mask(first - slot->page, last - slot->page);
