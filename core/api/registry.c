@@ -18,6 +18,9 @@ static struct gmlake *allocators;
 static struct gmlake *_Atomic shared[DEVICES_MAX]; /* written under the lock, read without */
 static bool cannot_be_served[DEVICES_MAX];
 
+/* One thread makes a shared allocator at a time. */
+static struct gm_lock making = GM_LOCK_INIT(GM_RANK_CREATE);
+
 /* Counts the forks between the first process and this one. Only written where there is one thread: in a new child. */
 static unsigned process;
 
@@ -30,6 +33,7 @@ static void in_child(void)
         atomic_store(&shared[i], NULL);
     }
     gm_lock_init(&lock, GM_RANK_REGISTRY);
+    gm_lock_init(&making, GM_RANK_CREATE);
 }
 
 static void watch_forks(void)
@@ -141,7 +145,6 @@ int gm_registry_get(int device, struct gmlake **out)
         *out = allocator;
         return 0;
     }
-    static struct gm_lock making = GM_LOCK_INIT(GM_RANK_CREATE); /* one thread makes a shared allocator at a time */
     int rc = 0;
     gm_lock_take(&making);
     allocator = atomic_load(&shared[device]);

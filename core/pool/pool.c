@@ -107,14 +107,12 @@ static int stream_index(struct gm_pool *pool, CUstream handle, uint32_t *out)
     return 0;
 }
 
-/* Makes a live node for @request, whatever it takes. The lock may have been dropped and taken again. */
-static int make_node(struct gm_pool *pool, struct gm_request *request, uint32_t *out)
+/* Finds a place for @request, whatever it takes. The lock may have been dropped and taken again. */
+static int find_place(struct gm_pool *pool, struct gm_request *request, enum gm_step *step, uint32_t *gap,
+                      uint32_t *start)
 {
-    enum gm_step step = GM_STEP_SYNC;
-    uint32_t gap;
-    uint32_t start;
-    while (!search(pool, request, step > GM_STEP_DRAIN ? UINT32_MAX : WALK_MOST, &gap, &start)) {
-        int rc = gm_limit_step(pool, request, &step, &gap, &start);
+    while (!search(pool, request, *step > GM_STEP_DRAIN ? UINT32_MAX : WALK_MOST, gap, start)) {
+        int rc = gm_limit_step(pool, request, step, gap, start);
         if (rc != 0 && rc != -EAGAIN) {
             return rc;
         }
@@ -130,13 +128,32 @@ static int make_node(struct gm_pool *pool, struct gm_request *request, uint32_t 
             return rc;
         }
     }
-    if (request->class != GM_CLASS_SMALL && gm_cut_is_possible(pool) &&
-        !gm_stitch_cut_at_end(pool, gap, start, request->units)) {
-        return -ENOMEM;
-    }
+    return 0;
+}
+
+/* Cuts the chunk under the block's end where that is worth it; false: part of the place is lost, find another. */
+static bool is_whole_after_cut(struct gm_pool *pool, const struct gm_request *request, uint32_t gap, uint32_t start)
+{
+    return request->class == GM_CLASS_SMALL || !gm_cut_is_possible(pool) ||
+           gm_stitch_cut_at_end(pool, gap, start, request->units);
+}
+
+/* Makes a live node for @request. */
+static int make_node(struct gm_pool *pool, struct gm_request *request, uint32_t *out)
+{
+    enum gm_step step = GM_STEP_SYNC;
+    uint32_t gap;
+    uint32_t start;
+    int rc;
+    do {
+        rc = find_place(pool, request, &step, &gap, &start);
+        if (rc < 0) {
+            return rc;
+        }
+    } while (!is_whole_after_cut(pool, request, gap, start));
     uint32_t units = units_to_take(pool, request, gap, start);
     bool exact = gm_node(pool, gap)->start == start && gm_node(pool, gap)->size == units;
-    int rc = gm_range_carve(pool, gap, start, units, out);
+    rc = gm_range_carve(pool, gap, start, units, out);
     if (rc == 0 && step == GM_STEP_SYNC) {
         pool->counts.exact += exact;
         pool->counts.split += !exact;

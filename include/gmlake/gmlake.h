@@ -79,7 +79,7 @@ struct gmlake_block {
  * Creates an allocator for device ordinal @device. The driver is loaded if the process has not done so, but not
  * initialised: the caller has called cuInit() (or any CUDA runtime function) before.
  * Errors: -ENODEV no driver or no such device; -ENOTSUP the device has no virtual memory management;
- * -ENOMEM no host memory; -EIO any other driver error (see gmlake_driver_error()).
+ * -EINVAL no context is current; -ENOMEM no host memory; -EIO any other driver error (see gmlake_driver_error()).
  */
 int gmlake_create(int device, struct gmlake **out);
 
