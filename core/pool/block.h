@@ -237,7 +237,10 @@ struct gm_pool {
     uint64_t relieved;         /* sequence of the last look at the limits on what is kept */
     uint64_t full_until;       /* served_bytes up to which the device counts as full, for it refused memory lately */
 
-    uint64_t short_until;  /* served_bytes up to which memory counts as short: the pool outgrew its bound lately */
+    uint64_t short_until; /* served_bytes up to which memory counts as short: the pool outgrew its bound lately */
+    uint64_t short_turn;  /* meanwhile: live bytes where they last turned, or the most or least since then */
+    uint32_t short_falls; /* times they fell since the pool outgrew its bound */
+    bool short_rising;
     int64_t cut_tokens_ns; /* time that cuts may still take */
     uint64_t cut_tokens_at_ns;
     uint64_t cut_peak; /* reserved_peak that tokens were given for */

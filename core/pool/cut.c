@@ -10,12 +10,13 @@
 #include "stream.h"
 #include "tunables.h"
 
-#define MOST_PLACES      5u       /* a chunk mapped more often costs too much to cut */
+#define MOST_PLACES      3u       /* a chunk mapped more often costs too much to cut */
 #define BURST_NS         25000000 /* budget saved up at most */
-#define OVER_MILLE       1012     /* from this many thousandths of the peak on */
-#define OVER_NS          300000   /* budget for a page of growth beyond the bound */
 #define GROWTH_NS_PER_GB 1000000  /* budget for growing by a GB */
-#define WINDOW_PEAKS     10u      /* memory counts as short until this many peaks have been served */
+#define WINDOW_PEAKS     10u      /* the device counts as full until this many peaks have been served */
+#define SHORT_PEAKS      40u      /* memory counts as short at most until this many have been */
+#define SHORT_FALLS      2u       /* or until live memory has fallen this often, by a quarter of the peak */
+#define SWING            4u
 
 /* Modelled driver time of a cut (H200, driver 580): per place unmap and map twice; release, create twice. */
 static int64_t cost_ns(const struct gm_chunk *chunk)
@@ -55,23 +56,47 @@ bool gm_cut_is_pressed(const struct gm_pool *pool)
     return pool->served_bytes < pool->full_until;
 }
 
-void gm_cut_note_over(struct gm_pool *pool, uint32_t pages)
+/*
+ * Counts how often live memory falls by a quarter of its peak after it rose by as much: once an iteration in nearly all
+ * programs, whatever an iteration serves. A pool that stayed within its bound for a whole iteration has enough for the
+ * next.
+ */
+static void watch_live(struct gm_pool *pool)
+{
+    uint64_t live = pool->counts.requested;
+    uint64_t swing = pool->counts.requested_peak / SWING;
+    if (pool->short_rising ? live > pool->short_turn : live < pool->short_turn) {
+        pool->short_turn = live;
+    } else if (pool->short_rising ? live + swing < pool->short_turn : live > pool->short_turn + swing) {
+        pool->short_falls += pool->short_rising;
+        pool->short_rising = !pool->short_rising;
+        pool->short_turn = live;
+        if (pool->short_falls == SHORT_FALLS) {
+            pool->short_until = pool->served_bytes;
+        }
+    }
+}
+
+void gm_cut_note_over(struct gm_pool *pool)
 {
     if (gm_plan_is_loading(pool)) {
         return; /* growth by coarse chunks, of memory that stays */
     }
-    pool->short_until = pool->served_bytes + gm_cut_window(pool);
-    if (pool->vmm.reserved > pool->counts.requested_peak / 1000 * OVER_MILLE) {
-        pool->cut_tokens_ns += (int64_t)pages * OVER_NS;
-    }
+    pool->short_until = pool->served_bytes + SHORT_PEAKS * pool->counts.requested_peak;
+    pool->short_turn = pool->counts.requested;
+    pool->short_rising = true;
+    pool->short_falls = 0;
 }
 
-/* Memory is short: the pool outgrew its bound lately, is near its peak, and pins more than 0.3 % of it for nothing. */
+/*
+ * Memory is short: the pool outgrew its bound lately, is used to a third of its peak at least (what is placed earlier
+ * seldom stays until then), and pins more than 0.3 % of it for nothing.
+ */
 static bool is_short(const struct gm_pool *pool, uint32_t taken)
 {
     uint64_t peak = pool->counts.requested_peak;
     uint64_t reserved = pool->vmm.reserved;
-    if (pool->served_bytes >= pool->short_until || reserved < peak / 100 * 99) {
+    if (pool->served_bytes >= pool->short_until || pool->counts.requested < peak / 3) {
         return false;
     }
     uint64_t used = pool->counts.requested + (pool->free_chunk_pages << GM_PAGE_SHIFT);
@@ -119,6 +144,7 @@ static uint32_t cut(struct gm_pool *pool, uint32_t index, uint32_t head)
 
 uint32_t gm_cut_if_worth(struct gm_pool *pool, uint32_t index, uint32_t head, uint32_t taken)
 {
+    watch_live(pool);
     const struct gm_chunk *chunk = gm_chunk(pool, index);
     uint64_t rest = (uint64_t)(chunk->pages - head) << GM_PAGE_SHIFT;
     if (rest < gm_tunable(GMLAKE_TUNABLE_cut_min) || chunk->place_count > MOST_PLACES || gm_plan_is_loading(pool)) {

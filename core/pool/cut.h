@@ -21,10 +21,10 @@
  */
 uint32_t gm_cut_if_worth(struct gm_pool *pool, uint32_t chunk, uint32_t head, uint32_t taken);
 
-/* The pool has outgrown its bound by @pages: memory is short for a while, and cuts may cost more. */
-void gm_cut_note_over(struct gm_pool *pool, uint32_t pages);
+/* The pool has outgrown its bound: memory is short for a while. */
+void gm_cut_note_over(struct gm_pool *pool);
 
-/* Bytes served for which memory counts as short after the pool has outgrown its bound: about two iterations' worth. */
+/* Bytes served for which the device counts as full after it has refused memory. */
 uint64_t gm_cut_window(const struct gm_pool *pool);
 
 /* Whether gm_cut_if_worth() would do anything at all these days. */

@@ -201,9 +201,16 @@ struct planner {
     struct gm_plan best;
 };
 
+static bool may_take(const struct gm_pool *pool, uint32_t chunk, uint32_t range)
+{
+    return range == GM_NONE || !gm_chunk_is_in(gm_chunk(pool, chunk), range);
+}
+
 /*
- * Picks whole free chunks of at most @most pages that are not in @range: the smallest that reaches what is left,
- * else the largest, and again. Gives the pages got; the chunks are listed in pool->picked.
+ * Picks whole free chunks of at most @most pages that are not in @range: one of just what is left, else the largest
+ * below it, and again; when there is none below, the smallest that reaches, for its rest gets pinned. It only ever goes
+ * down in size: a last bit that no smaller chunk has left is better taken from a partly used chunk. Gives the pages
+ * got; the chunks are listed in pool->picking.
  */
 static uint32_t pick(const struct planner *planner, uint32_t range, uint32_t pages, uint32_t most, uint32_t *count)
 {
@@ -215,20 +222,23 @@ static uint32_t pick(const struct planner *planner, uint32_t range, uint32_t pag
     *count = 0;
     while (got < pages) {
         uint32_t left = pages - got;
-        uint32_t i = left <= GM_CHUNK_PAGES ? candidates->begin[left] : past;
-        while (i < past && range != GM_NONE && gm_chunk_is_in(gm_chunk(pool, candidates->chunks[i]), range)) {
-            i++;
+        uint32_t below = gm_min(past, candidates->begin[gm_min(left, GM_CHUNK_PAGES) + 1]);
+        uint32_t at = left <= GM_CHUNK_PAGES ? candidates->begin[left] : past;
+        while (at < past && !may_take(pool, candidates->chunks[at], range)) {
+            at++;
         }
-        if (i >= past) {
-            do {
-                if (past == 0) {
-                    return got;
-                }
-                i = --past;
-            } while (range != GM_NONE && gm_chunk_is_in(gm_chunk(pool, candidates->chunks[i]), range));
+        while (below > 0 && !may_take(pool, candidates->chunks[below - 1], range)) {
+            below--;
         }
-        picked[(*count)++] = candidates->chunks[i];
-        got += gm_chunk(pool, candidates->chunks[i])->pages;
+        bool is_exact = at < past && gm_chunk(pool, candidates->chunks[at])->pages == left;
+        if (!is_exact && below > 0) {
+            past = below - 1;
+            at = past;
+        } else if (at >= past) {
+            return got;
+        }
+        picked[(*count)++] = candidates->chunks[at];
+        got += gm_chunk(pool, candidates->chunks[at])->pages;
     }
     return got;
 }

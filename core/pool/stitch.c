@@ -120,7 +120,7 @@ int gm_stitch_run(struct gm_pool *pool, const struct gm_request *request, const 
         return rc;
     }
     if (plan->over_bound) {
-        gm_cut_note_over(pool, plan->grow_pages);
+        gm_cut_note_over(pool);
     }
     pool->counts.grow += plan->grow_pages > 0;
     pool->counts.stitch += plan->picked > 0 || plan->suffix != GM_NONE || plan->prefix != GM_NONE;
