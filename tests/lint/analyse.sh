@@ -10,6 +10,9 @@ if [ ! -f "$build/compile_commands.json" ]; then
     exit 2
 fi
 
+# Relative: cppcheck names files as it is given the build, and its exceptions below go by name.
+build=$(realpath --relative-to=. "$build")
+
 # The project's own sources, each once.
 sources()
 {
