@@ -10,7 +10,7 @@ if [ ! -f "$build/compile_commands.json" ]; then
     exit 2
 fi
 
-# Relative: cppcheck names files as it is given the build, and its exceptions below go by name.
+# Relative, so that cppcheck knows the folder tests by its name.
 build=$(realpath --relative-to=. "$build")
 
 # The project's own sources, each once.
@@ -39,8 +39,8 @@ cppcheck)
     # assertions jump, which it does not know. Return values of mmap at a given address are not lost, only known before.
     cppcheck --project="$build/compile_commands.json" --cppcheck-build-dir="$build/cppcheck" -j "$(nproc)" --quiet \
         --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --library=posix --library=gnu \
-        --suppress=missingIncludeSystem --suppress='memleak:fusefs/*' --suppress='memleak:tools/*' \
-        --suppress='resourceLeak:fusefs/*' --suppress='resourceLeak:tools/*' --suppress=leakReturnValNotUsed \
+        --suppress=missingIncludeSystem --suppress='memleak:*fusefs/*' --suppress='memleak:*tools/*' \
+        --suppress='resourceLeak:*fusefs/*' --suppress='resourceLeak:*tools/*' --suppress=leakReturnValNotUsed \
         -D__x86_64__ '-DElfW(type)=Elf64_##type' -i tests
     ;;
 *)
