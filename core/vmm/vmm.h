@@ -29,7 +29,7 @@ struct gm_vmm {
     CUmemAllocationProp properties;
     CUmemAccessDesc access[GM_ACCESSORS_MAX]; /* what every mapping gets; the device itself comes first */
     uint32_t accessors;                       /* entries of access in use, at least 1 */
-    uint64_t reserved, reserved_peak; /* bytes of live handles */
+    uint64_t reserved, reserved_peak;         /* bytes of live handles */
     uint64_t mappings, mappings_peak;
     uint64_t va_bytes;
     uint64_t calls, ns; /* calls of this layer and the time in them */

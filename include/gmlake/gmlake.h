@@ -23,9 +23,9 @@
 extern "C" {
 #endif
 
-#define GMLAKE_VERSION_MAJOR 0
-#define GMLAKE_VERSION_MINOR 1
-#define GMLAKE_VERSION_PATCH 0
+#define GMLAKE_VERSION_MAJOR  0
+#define GMLAKE_VERSION_MINOR  1
+#define GMLAKE_VERSION_PATCH  0
 #define GMLAKE_VERSION_STRING "0.1.0"
 
 /* The value of a BYTES tunable that means "no limit"; written "max" in text. */
