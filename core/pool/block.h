@@ -118,7 +118,7 @@ enum gm_class {
 
 /*
  * Invariant: mapped <= pages. slot_of_page[p] is the slot over page p for p < mapped. node_at[i] is the live node that
- * starts in the i-th start granule (at most one does, blocks being no smaller), or GM_NONE where none was put.
+ * starts in the i-th start granule (at most one does, blocks being no smaller), or 0 where none was put.
  * A gap is listed under the granule its end lies in; granule_bound and group_bound are no lower than the largest
  * bound of the gaps listed below them. Bit p of usable is set if page p is in use here or free; it may be set for a
  * page in use elsewhere, until a search comes across it; where it is clear for a chunk's page, the chunk's place is
@@ -241,7 +241,9 @@ struct gm_pool {
     uint64_t short_turn;  /* meanwhile: live bytes where they last turned, or the most or least since then */
     uint32_t short_falls; /* times they fell since the pool outgrew its bound */
     bool short_rising;
-    int64_t cut_tokens_ns; /* time that cuts may still take */
+    uint64_t asked_until;   /* served_bytes up to which events are recorded, for a cut had to know what is done */
+    uint32_t asked_in_vain; /* questions in a row whether a chunk is done that had no for an answer */
+    int64_t cut_tokens_ns;  /* time that cuts may still take */
     uint64_t cut_tokens_at_ns;
     uint64_t cut_peak; /* reserved_peak that tokens were given for */
 

@@ -17,6 +17,8 @@
 #define SHORT_PEAKS      40u      /* memory counts as short at most until this many have been */
 #define SHORT_FALLS      2u       /* or until live memory has fallen this often, by a quarter of the peak */
 #define SWING            4u
+#define VAIN_MOST        32u /* unless so many such questions in a row had no for an answer */
+#define ASKED_PEAKS      4u  /* events are recorded for this many peaks after a cut needed one */
 
 /* Modelled driver time of a cut (H200, driver 580): per place unmap and map twice; release, create twice. */
 static int64_t cost_ns(const struct gm_chunk *chunk)
@@ -24,7 +26,7 @@ static int64_t cost_ns(const struct gm_chunk *chunk)
     return chunk->place_count * INT64_C(87000) + 35000 + (int64_t)chunk->pages * 800;
 }
 
-static bool afford(struct gm_pool *pool, int64_t ns)
+static bool can_afford(struct gm_pool *pool, int64_t ns)
 {
     uint64_t now = pool->vmm.cu->now_ns();
     int64_t share = (int64_t)gm_tunable(GMLAKE_TUNABLE_cut_budget);
@@ -39,11 +41,18 @@ static bool afford(struct gm_pool *pool, int64_t ns)
     if (pool->cut_tokens_ns > BURST_NS) {
         pool->cut_tokens_ns = BURST_NS;
     }
-    if (pool->cut_tokens_ns < ns) {
-        return false;
+    return pool->cut_tokens_ns >= ns;
+}
+
+/* Whether nothing on the device uses @chunk any more. Having been asked, the pool records events for a while. */
+static bool is_done(struct gm_pool *pool, const struct gm_chunk *chunk)
+{
+    if (pool->asked_in_vain < VAIN_MOST) {
+        pool->asked_until = pool->served_bytes + ASKED_PEAKS * pool->counts.requested_peak;
     }
-    pool->cut_tokens_ns -= ns;
-    return true;
+    bool done = gm_stream_is_done(pool, chunk->stamp);
+    pool->asked_in_vain = done ? 0 : pool->asked_in_vain + 1;
+    return done;
 }
 
 uint64_t gm_cut_window(const struct gm_pool *pool)
@@ -86,6 +95,7 @@ void gm_cut_note_over(struct gm_pool *pool)
     pool->short_turn = pool->counts.requested;
     pool->short_rising = true;
     pool->short_falls = 0;
+    pool->asked_in_vain = 0;
 }
 
 /*
@@ -151,9 +161,13 @@ uint32_t gm_cut_if_worth(struct gm_pool *pool, uint32_t index, uint32_t head, ui
         return index;
     }
     bool pressed = gm_cut_is_pressed(pool);
-    if ((!pressed && !is_short(pool, taken)) || !gm_stream_is_done(pool, chunk->stamp) ||
-        (!afford(pool, cost_ns(chunk)) && !pressed)) {
+    int64_t ns = cost_ns(chunk);
+    if (!pressed && (!is_short(pool, taken) || !can_afford(pool, ns))) {
         return index;
     }
+    if (!is_done(pool, chunk)) {
+        return index;
+    }
+    pool->cut_tokens_ns -= pressed ? 0 : ns;
     return cut(pool, index, head);
 }

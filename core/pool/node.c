@@ -325,7 +325,7 @@ void gm_range_release(struct gm_pool *pool, uint32_t index, uint64_t stamp)
     /* No run of the whole is longer than the longest of each part, end to end. */
     uint32_t bound = (gap_before ? prev->bound : 0) + block->size + (gap_after ? next->bound : 0);
 
-    range->node_at[block->start >> range->start_shift] = GM_NONE;
+    range->node_at[block->start >> range->start_shift] = 0;
     drop_pages(pool, range, block, start, end, stamp);
     if (gap_after) {
         uint32_t gap = block->next;
@@ -362,7 +362,7 @@ uint32_t gm_range_find(const struct gm_pool *pool, const struct gm_range *range,
     uint32_t granule = at >> range->start_shift;
     for (;;) {
         uint32_t index = range->node_at[granule];
-        if (index != GM_NONE && gm_node(pool, index)->start <= at) {
+        if (index != 0 && gm_node(pool, index)->start <= at) {
             const struct gm_node *node = gm_node(pool, index);
             return at < node->start + node->size ? index : GM_NONE;
         }

@@ -89,11 +89,16 @@ static int gather(struct gm_pool *pool, uint32_t stream, struct candidates *out)
         return rc;
     }
     uint32_t *seen = (uint32_t *)pool->candidates.data + pool->chunks.count;
-    for (uint32_t i = gm_chunk_next_free(pool, 0); i != GM_NONE; i = gm_chunk_next_free(pool, i + 1)) {
-        const struct gm_chunk *chunk = gm_chunk(pool, i);
-        if (gm_stream_sees(pool, chunk->stamp, stream)) {
-            counts[chunk->pages]++;
-            seen[total++] = i;
+    const uint64_t *bits = pool->free_bits.data;
+    bool one_stream = pool->stream_count <= 1;
+    for (uint32_t word = 0; word < pool->free_bits.count; word++) {
+        for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
+            uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(left);
+            const struct gm_chunk *chunk = gm_chunk(pool, i);
+            if (one_stream || gm_stream_sees(pool, chunk->stamp, stream)) {
+                counts[chunk->pages]++;
+                seen[total++] = i;
+            }
         }
     }
     uint32_t at = 0;
@@ -195,9 +200,9 @@ struct planner {
     struct gm_pool *pool;
     const struct gm_request *request;
     struct candidates candidates;
-    uint32_t cap;         /* pages of a new chunk */
-    uint64_t bound_pages; /* growth up to here is preferred to stitching */
-    bool has_parts;
+    uint32_t cap;                   /* pages of a new chunk */
+    uint64_t bound_pages;           /* growth up to here is preferred to stitching */
+    bool has_candidates, has_parts; /* gathered when first needed */
     struct gm_plan best;
 };
 
@@ -310,6 +315,12 @@ static void consider(struct planner *planner, uint32_t range, uint32_t have)
         keep_if_best(planner, &plan);
         return;
     }
+    if (!planner->has_candidates) {
+        if (gather(pool, planner->request->stream, &planner->candidates) < 0) {
+            return;
+        }
+        planner->has_candidates = true;
+    }
     uint32_t got = pick(planner, range, pages, 2 * planner->cap, &plan.picked);
     if (got < pages) {
         got = pick(planner, range, pages, GM_CHUNK_PAGES, &plan.picked);
@@ -351,8 +362,7 @@ int gm_plan_make(struct gm_pool *pool, const struct gm_request *request, struct 
     planner.bound_pages = planner.bound_pages < request->limit_pages ? planner.bound_pages : request->limit_pages;
     planner.best.cost_ns = UINT64_MAX;
     pool->parts.count = 0;
-    if (gather(pool, request->stream, &planner.candidates) < 0 ||
-        gm_array_reserve(&pool->picked, pool->chunks.count + 1, sizeof(uint32_t)) < 0 ||
+    if (gm_array_reserve(&pool->picked, pool->chunks.count + 1, sizeof(uint32_t)) < 0 ||
         gm_array_reserve(&pool->picking, pool->chunks.count + 1, sizeof(uint32_t)) < 0) {
         return -ENOMEM;
     }

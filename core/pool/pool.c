@@ -394,6 +394,12 @@ int gm_pool_init(struct gm_pool *pool, const struct gm_cu *cu, int device)
     if (rc < 0) {
         return rc;
     }
+    rc = gm_array_reserve(&pool->nodes, 1, sizeof(struct gm_node));
+    if (rc < 0) {
+        gm_stream_finish(pool);
+        return rc;
+    }
+    pool->nodes.count = 1; /* node 0 is none: tables of starts begin as zeroes */
     gm_lock_init(&pool->lock, GM_RANK_POOL);
     pool->node_free = GM_NONE;
     pool->chunk_free = GM_NONE;

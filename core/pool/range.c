@@ -82,14 +82,13 @@ static void free_tables(struct gm_range *range)
 static int make_tables(struct gm_range *range)
 {
     uint32_t starts = (range->pages * GM_PAGE_UNITS - 1) / (1u << range->start_shift) + 1;
-    range->node_at = malloc(starts * sizeof *range->node_at);
+    range->node_at = calloc(starts, sizeof *range->node_at);
     range->slot_of_page = malloc(range->pages * sizeof *range->slot_of_page);
     range->usable = calloc(gm_bits_words(range->pages), sizeof *range->usable);
     if (range->node_at == NULL || range->slot_of_page == NULL || range->usable == NULL || gm_index_init(range) < 0) {
         free_tables(range);
         return -ENOMEM;
     }
-    memset(range->node_at, 0xff, starts * sizeof *range->node_at);
     return 0;
 }
 

@@ -114,7 +114,7 @@ int gm_slab_add(struct gm_pool *pool, uint32_t node_index, uint32_t size_class, 
     slab->stream = (uint8_t)stream;
     node->state = GM_NODE_SLAB;
     node->slab = index;
-    fill_starts(range, node->start, node->size, GM_NONE, node_index);
+    fill_starts(range, node->start, node->size, 0, node_index);
     list_add(pool, index);
     return 0;
 }
@@ -202,7 +202,7 @@ static void release(struct gm_pool *pool, uint32_t index)
     uint32_t who = pool->stream_count > 1 ? GM_STREAM_MIXED : slab->stream;
     uint64_t stamp = gm_stream_stamp_now(pool, who);
     list_remove(pool, slab);
-    fill_starts(gm_range(pool, node->range), node->start, node->size, node_index, GM_NONE);
+    fill_starts(gm_range(pool, node->range), node->start, node->size, node_index, 0);
     slab->node = GM_NONE;
     slab->next = pool->slab_free;
     pool->slab_free = index;

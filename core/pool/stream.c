@@ -168,7 +168,7 @@ void gm_stream_note_free(struct gm_pool *pool, uint32_t index)
 {
     struct gm_stream *stream = &pool->streams[index];
     stream->last_free = pool->sequence;
-    bool is_asked_for = pool->stream_count > 1 || pool->served_bytes < pool->short_until;
+    bool is_asked_for = pool->stream_count > 1 || pool->served_bytes < pool->asked_until;
     uint64_t operations = pool->sequence - stream->last_record;
     if (is_asked_for && operations >= RECORD_EVERY &&
         (operations >= RECORD_EVERY_SMALL || pool->freed_bytes - stream->freed_before >= RECORD_BYTES)) {
