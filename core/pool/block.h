@@ -226,6 +226,7 @@ struct gm_pool {
     uint64_t sync_pending_bytes;  /* of those nodes, and of objects of slabs that wait for the same */
 
     struct gm_array free_bits; /* uint64_t: bit i is set when chunk i exists and nothing of it is busy */
+    struct gm_array sizes;     /* uint8_t: the pages of chunk i once more, close together for the planner */
     uint64_t free_chunk_pages; /* pages of those chunks */
     uint64_t busy_pages;
     uint64_t alias_pages;      /* pages mapped by alias slots */

@@ -71,6 +71,10 @@ static int check_chunks(const struct gm_pool *pool, struct sums *sums)
         if (chunk->pages == 0) {
             continue;
         }
+        if (((const uint8_t *)pool->sizes.data)[i] != chunk->pages) {
+            return broken("chunk %u has %u pages, the table of sizes says %u", i, chunk->pages,
+                          ((const uint8_t *)pool->sizes.data)[i]);
+        }
         if (chunk->busy & ~gm_page_mask(0, chunk->pages - 1u)) {
             return broken("chunk %u: pages beyond its end are busy", i);
         }

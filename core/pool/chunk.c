@@ -26,6 +26,10 @@ static int take_entry(struct gm_pool *pool, uint32_t *out)
     if (rc < 0) {
         return rc;
     }
+    rc = gm_array_reserve(&pool->sizes, index + 1, sizeof(uint8_t));
+    if (rc < 0) {
+        return rc;
+    }
     pool->free_bits.count = index / 64 + 1;
     pool->chunks.count = index + 1;
     *out = index;
@@ -56,6 +60,7 @@ int gm_chunk_create(struct gm_pool *pool, uint32_t pages, uint32_t *out)
         return rc;
     }
     chunk->pages = (uint16_t)pages;
+    ((uint8_t *)pool->sizes.data)[index] = (uint8_t)pages;
     pool->chunk_count++;
     pool->free_chunk_pages += pages;
     gm_chunk_mark_free(pool, index);

@@ -90,13 +90,13 @@ static int gather(struct gm_pool *pool, uint32_t stream, struct candidates *out)
     }
     uint32_t *seen = (uint32_t *)pool->candidates.data + pool->chunks.count;
     const uint64_t *bits = pool->free_bits.data;
+    const uint8_t *sizes = pool->sizes.data;
     bool one_stream = pool->stream_count <= 1;
     for (uint32_t word = 0; word < pool->free_bits.count; word++) {
         for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
             uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(left);
-            const struct gm_chunk *chunk = gm_chunk(pool, i);
-            if (one_stream || gm_stream_sees(pool, chunk->stamp, stream)) {
-                counts[chunk->pages]++;
+            if (one_stream || gm_stream_sees(pool, gm_chunk(pool, i)->stamp, stream)) {
+                counts[sizes[i]]++;
                 seen[total++] = i;
             }
         }
@@ -110,7 +110,7 @@ static int gather(struct gm_pool *pool, uint32_t stream, struct candidates *out)
     out->begin[GM_CHUNK_PAGES + 1] = at;
     uint32_t *sorted = pool->candidates.data;
     for (uint32_t i = 0; i < total; i++) {
-        sorted[counts[gm_chunk(pool, seen[i])->pages]++] = seen[i];
+        sorted[counts[sizes[seen[i]]]++] = seen[i];
     }
     out->chunks = sorted;
     return 0;

@@ -63,9 +63,9 @@ void gm_pool_finish(struct gm_pool *pool)
         gm_stream_finish(pool);
         (void)pool->vmm.cu->ctx_pop_current(&ignored);
     }
-    struct gm_array *arrays[] = {&pool->nodes,     &pool->chunks,       &pool->ranges,     &pool->slabs,
-                                 &pool->free_bits, &pool->slab_pending, &pool->candidates, &pool->picking,
-                                 &pool->picked,    &pool->parts};
+    struct gm_array *arrays[] = {&pool->nodes,     &pool->chunks, &pool->ranges,       &pool->slabs,
+                                 &pool->free_bits, &pool->sizes,  &pool->slab_pending, &pool->candidates,
+                                 &pool->picking,   &pool->picked, &pool->parts};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         gm_array_finish(arrays[i]);
     }
