@@ -33,6 +33,7 @@ struct gm_fs {
     struct timespec started;
     uint64_t generation; /* of inode numbers: another daemon's differ */
     uint64_t kept;       /* bytes of text in open files */
+    struct open_file *open_files;
 };
 
 /* Invariant: process is held exactly when the node is a process's. */
@@ -41,6 +42,7 @@ struct open_file {
     struct gm_process *process;
     struct gm_text text;
     bool rendered;
+    struct open_file *next, **link; /* in the list of the file system; *link points here */
 };
 
 static struct gm_fs *fs_of(fuse_req_t request)
@@ -277,11 +279,34 @@ static struct open_file *file_of(const struct fuse_file_info *info)
     return (struct open_file *)(uintptr_t)info->fh;
 }
 
+static void list_file(struct gm_fs *fs, struct open_file *file)
+{
+    file->next = fs->open_files;
+    file->link = &fs->open_files;
+    if (file->next != NULL) {
+        file->next->link = &file->next;
+    }
+    fs->open_files = file;
+}
+
+static void close_file(struct gm_fs *fs, struct open_file *file)
+{
+    *file->link = file->next;
+    if (file->next != NULL) {
+        file->next->link = file->link;
+    }
+    fs->kept -= file->text.room;
+    gm_text_clear(&file->text);
+    gm_process_release(file->process);
+    free(file);
+}
+
 static void fs_open(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
 {
     const struct gm_node *node;
     struct gm_process *process;
-    int rc = find_inode(fs_of(request), inode, &node, &process);
+    struct gm_fs *fs = fs_of(request);
+    int rc = find_inode(fs, inode, &node, &process);
     if (rc < 0) {
         fuse_reply_err(request, -rc);
         return;
@@ -296,11 +321,11 @@ static void fs_open(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info 
     }
     file->node = node;
     file->process = process;
+    list_file(fs, file);
     info->fh = (uintptr_t)file;
     info->direct_io = 1;
     if (fuse_reply_open(request, info) < 0) { /* the opener was interrupted: nobody will release it */
-        gm_process_release(process);
-        free(file);
+        close_file(fs, file);
     }
 }
 
@@ -383,10 +408,7 @@ static void fs_write(fuse_req_t request, fuse_ino_t inode, const char *bytes, si
 static void fs_release(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
 {
     (void)inode;
-    struct open_file *file = file_of(info);
-    forget_text(fs_of(request), file);
-    gm_process_release(file->process);
-    free(file);
+    close_file(fs_of(request), file_of(info));
     fuse_reply_err(request, 0);
 }
 
@@ -543,5 +565,10 @@ void gm_fs_unmount(struct gm_fs *fs)
     }
     fuse_session_unmount(fs->session);
     fuse_session_destroy(fs->session);
+    /* The kernel releases nothing once the session has ended. */
+    for (struct open_file *next, *file = fs->open_files; file != NULL; file = next) {
+        next = file->next;
+        close_file(fs, file);
+    }
     free(fs);
 }

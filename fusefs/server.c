@@ -26,6 +26,7 @@
 #define ACCEPT_PAUSE_MS   100
 /* HELLO is all that this version sends; a later one may say a little more, nobody says much. */
 #define MESSAGES_MAX 64u
+#define UNREAD_MAX   64
 
 /* What an epoll event stands for. */
 enum watch_kind { WATCH_STOP, WATCH_LISTEN, WATCH_SOCKET, WATCH_LIFE };
@@ -99,6 +100,11 @@ static void refuse(int fd, int error)
 {
     struct gmlake_ctl_refused refused = {
         .header = {GMLAKE_CTL_MAGIC, GMLAKE_CTL_ABI, GMLAKE_CTL_REFUSED, sizeof refused, 0}, .error = error};
+    char unread[GMLAKE_CTL_MESSAGE_MAX];
+    /* Closed with a message unread, a socket gives its peer ECONNRESET before what was sent to it. A peer that goes on
+     * sending does not hold up the others. */
+    for (int i = 0; i < UNREAD_MAX && recv(fd, unread, sizeof unread, MSG_DONTWAIT) > 0; i++) {
+    }
     /* Whether the peer gets to read it is its own affair. */
     (void)!send(fd, &refused, sizeof refused, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
