@@ -17,8 +17,8 @@
 #define SHORT_PEAKS      40u      /* memory counts as short at most until this many have been */
 #define SHORT_FALLS      2u       /* or until live memory has fallen this often, by a quarter of the peak */
 #define SWING            4u
-#define VAIN_MOST        8u /* unless so many such questions in a row had no for an answer */
-#define ASKED_PEAKS      4u /* events are recorded for this many peaks after a cut needed one */
+#define VAIN_MOST        16u /* unless so many such questions in a row had no for an answer */
+#define ASKED_PEAKS      4u  /* events are recorded for this many peaks after a cut needed one */
 
 /* Modelled driver time of a cut (H200, driver 580): per place unmap and map twice; release, create twice. */
 static int64_t cost_ns(const struct gm_chunk *chunk)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gmlake/ctl_abi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static int open_default(char **where)
         *where = strdup(machine_mount);
         return directory;
     }
-    if (asprintf(where, "%s/gmlake", runtime) < 0) {
+    if (asprintf(where, "%s/%s", runtime, GMLAKE_CTL_USER_MOUNT) < 0) {
         *where = NULL;
         return -1;
     }
