@@ -64,10 +64,10 @@ static inline void gm_chunk_mark_taken(struct gm_pool *pool, uint32_t index)
     ((uint64_t *)pool->free_bits.data)[index / 64] &= ~((uint64_t)1 << index % 64);
 }
 
-/* Bits @first to @last, both included. */
+/* Bits @first to @last of 64, both included. */
 static inline uint64_t gm_page_mask(uint32_t first, uint32_t last)
 {
-    return (UINT64_MAX << first) & (UINT64_MAX >> (63 - last));
+    return (UINT64_MAX << first) & (UINT64_MAX >> (63 - last) % 64);
 }
 
 static inline uint32_t gm_min(uint32_t a, uint32_t b)

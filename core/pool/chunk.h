@@ -12,10 +12,10 @@
 int gm_chunk_create(struct gm_pool *pool, uint32_t pages, uint32_t *out);
 
 /* Gives a chunk that is mapped nowhere and has nothing busy back to the device. */
-void gm_chunk_destroy(struct gm_pool *pool, uint32_t chunk);
+void gm_chunk_destroy(struct gm_pool *pool, uint32_t index);
 
 /* The same at the end of a pool, when blocks may still be live in it. */
-void gm_chunk_discard(struct gm_pool *pool, uint32_t chunk);
+void gm_chunk_discard(struct gm_pool *pool, uint32_t index);
 
 /* Notes that @chunk is mapped at @place too. -ENOMEM. */
 int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place);

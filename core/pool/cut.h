@@ -15,11 +15,11 @@
 #include "block.h"
 
 /*
- * Cuts free chunk @chunk behind its first @head pages if that is worth it and affordable, when a block is about to
- * take @taken pages of free chunks, @chunk's included. Returns the chunk that stands where @chunk's first pages were:
- * @chunk itself if it was not cut; GM_NONE: there is none, because the driver failed half-way.
+ * Cuts free chunk @index behind its first @head pages if that is worth it and affordable, when a block is about to
+ * take @taken pages of free chunks, @index's included. Returns the chunk that stands where @index's first pages were:
+ * @index itself if it was not cut; GM_NONE: there is none, because the driver failed half-way.
  */
-uint32_t gm_cut_if_worth(struct gm_pool *pool, uint32_t chunk, uint32_t head, uint32_t taken);
+uint32_t gm_cut_if_worth(struct gm_pool *pool, uint32_t index, uint32_t head, uint32_t taken);
 
 /* The pool has outgrown its bound: memory is short for a while. */
 void gm_cut_note_over(struct gm_pool *pool);

@@ -168,7 +168,7 @@ static uint32_t search_group(struct gm_pool *pool, struct gm_range *range, uint3
     for (;; granule++) {
         granule = first_at_least(range->granule_bound, granule, end, (int32_t)units);
         if (granule == end) {
-            int32_t *bounds = range->granule_bound + group * GM_GRANULE_FANOUT;
+            int32_t *bounds = range->granule_bound + (size_t)group * GM_GRANULE_FANOUT;
             range->group_bound[group] = largest_of(bounds, GM_GRANULE_FANOUT);
             return GM_NONE;
         }

@@ -20,7 +20,7 @@ void gm_pool_finish(struct gm_pool *pool);
 int gm_pool_alloc(struct gm_pool *pool, size_t bytes, CUstream stream, CUdeviceptr *out);
 
 /* -EINVAL: no live block starts at @address. */
-int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream stream);
+int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle);
 
 /* As gm_pool_free(), for memory that any stream may still be using. */
 int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address);

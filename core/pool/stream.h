@@ -25,8 +25,8 @@ bool gm_stream_make_room(struct gm_pool *pool);
  */
 bool gm_stream_is_pending(const struct gm_pool *pool);
 
-/* Records an event on @stream when its last one lies far enough back. To be called after a free on it. */
-void gm_stream_note_free(struct gm_pool *pool, uint32_t stream);
+/* Records an event on stream @index when its last one lies far enough back. To be called after a free on it. */
+void gm_stream_note_free(struct gm_pool *pool, uint32_t index);
 
 /* Records an event on every stream with frees that no event covers yet: what is asked about soon is known sooner. */
 void gm_stream_mark(struct gm_pool *pool);

@@ -21,10 +21,10 @@ bool gm_walk_fit(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t s
 /* Raises the bounds of gaps whose chunks have gained free pages. */
 void gm_walk_refresh(struct gm_pool *pool, struct gm_range *range);
 
-/* Units at the end of @range that @stream may use. */
-uint32_t gm_walk_tail(struct gm_pool *pool, uint32_t range, uint32_t stream);
+/* Units at the end of range @index that @stream may use. */
+uint32_t gm_walk_tail(struct gm_pool *pool, uint32_t index, uint32_t stream);
 
-/* The longest run of usable units in gap @node, for any stream; what it sums up to goes to *total. For reports. */
-uint32_t gm_walk_longest(struct gm_pool *pool, uint32_t node, uint64_t *total);
+/* The longest run of usable units in gap @index, for any stream; what it sums up to goes to *total. For reports. */
+uint32_t gm_walk_longest(struct gm_pool *pool, uint32_t index, uint64_t *total);
 
 #endif
