@@ -30,7 +30,8 @@ static void test_bits_against_a_model(void **unused)
     assert_true(gm_bits_words(PAGES) <= GM_ARRAY_LENGTH(set) + 1);
     for (int i = 0; i < 20000; i++) {
         uint32_t page = (uint32_t)(next_random() % (PAGES - 64));
-        uint64_t mask = next_random() & next_random();
+        uint64_t mask = next_random();
+        mask &= next_random();
         bool missing = false;
         bool add = next_random() % 2 == 0;
         for (uint32_t bit = 0; bit < 64; bit++) {

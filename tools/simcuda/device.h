@@ -20,6 +20,7 @@ struct sim_pool;
 /* Invariant: in_use <= capacity; a peak is never below its figure. */
 struct sim_device {
     int ordinal;
+    int file;
     uint64_t capacity;
     uint64_t in_use;
     uint64_t in_use_peak;
@@ -28,7 +29,6 @@ struct sim_device {
     uint64_t mappings_peak;
     uint64_t va_bytes;
     uint64_t va_peak;
-    int file;
     uint64_t file_size; /* bytes of the file handed out, and its length or less */
     uint64_t file_length;
     struct sim_context *primary; /* never NULL once the driver runs */

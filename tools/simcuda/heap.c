@@ -160,6 +160,9 @@ struct sim_block *sim_heap_carve(struct sim_heap *heap, struct sim_block *block,
         if (body != NULL && body != block) {
             recycle(heap, body);
         }
+        if (tail != NULL && tail != block) {
+            recycle(heap, tail);
+        }
         return NULL;
     }
     set_taken(heap, block);

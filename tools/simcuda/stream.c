@@ -165,6 +165,7 @@ static void run_through(struct sim_stream *stream, uint64_t seq);
  * Runs what @op depends on. The recursion visits a stream at most once: whatever it comes back to was queued earlier
  * than what waits there, and has run.
  */
+/* NOLINTNEXTLINE(misc-no-recursion) */
 static void run_dependencies(const struct sim_op *op)
 {
     if (!sim_point_past(&op->after)) {
@@ -184,6 +185,7 @@ static void run_dependencies(const struct sim_op *op)
 }
 
 /* Runs the stream's queue up to and with sequence number @seq. */
+/* NOLINTNEXTLINE(misc-no-recursion): see run_dependencies() */
 static void run_through(struct sim_stream *stream, uint64_t seq)
 {
     while (stream->head != NULL && stream->head->seq <= seq) {
@@ -222,7 +224,11 @@ void sim_stream_settle(void)
 {
     while (next_due <= sim_clock_now()) {
         struct sim_stream *stream = first_due();
-        next_due = stream == NULL ? UINT64_MAX : stream->head->due;
+        if (stream == NULL) {
+            next_due = UINT64_MAX;
+            return;
+        }
+        next_due = stream->head->due;
         if (next_due <= sim_clock_now()) {
             run_through(stream, stream->head->seq);
         }

@@ -46,6 +46,6 @@ CUresult sim_chunk_adopt(struct sim_device *device, int file, uint64_t offset, u
                          CUmemGenericAllocationHandle *out);
 
 /* The chunk behind a handle; NULL (reported): none. */
-struct sim_chunk *sim_chunk_get(CUmemGenericAllocationHandle handle);
+struct sim_chunk *sim_chunk_get(CUmemGenericAllocationHandle number);
 
 #endif

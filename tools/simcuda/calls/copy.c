@@ -98,7 +98,7 @@ static void run_copy(struct sim_op *op)
 static CUresult stage(struct sim_copy *copy)
 {
     uint64_t size = extent(copy->width, copy->height, copy->from_pitch);
-    copy->staged = malloc(size);
+    copy->staged = malloc(size > 0 ? size : 1);
     if (copy->staged == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

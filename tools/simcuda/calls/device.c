@@ -81,15 +81,20 @@ static int attribute_value(CUdevice_attribute attribute, CUdevice device)
     if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) {
         return FIRST_BUS + device;
     }
-    switch ((int)attribute) {
-#define SIM_ATTRIBUTE(name, value)                                                                                     \
-    case name:                                                                                                         \
-        return value;
+    const struct {
+        CUdevice_attribute attribute;
+        int value;
+    } rows[] = {
+#define SIM_ATTRIBUTE(name, value) {name, value},
 #include "attributes.def"
 #undef SIM_ATTRIBUTE
-    default:
-        return 0;
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].attribute == attribute) {
+            return rows[i].value;
+        }
     }
+    return 0;
 }
 
 CUresult sim_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)

@@ -36,6 +36,7 @@ CUresult sim_cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *stat
 }
 
 CUresult sim_cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                                       /* NOLINTNEXTLINE(readability-non-const-parameter): the driver's signature */
                                        const CUgraphNode **dependencies, size_t *count)
 {
     struct sim_stream *found;
