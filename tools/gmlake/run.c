@@ -97,6 +97,10 @@ static int set_simulation(const char *memory)
     if (memory != NULL && setenv("SIMCUDA_MEMORY", memory, 1) != 0) {
         return cannot_set("SIMCUDA_MEMORY");
     }
+    /* A served program keeps its pool to the end, as it may: that is no leak worth a report. */
+    if (setenv("SIMCUDA_LEAKS", "0", 0) != 0) {
+        return cannot_set("SIMCUDA_LEAKS");
+    }
     return prepend("LD_LIBRARY_PATH", path);
 }
 
