@@ -77,6 +77,7 @@ uint32_t gm_plan_chunk_pages(const struct gm_pool *pool, uint32_t units, enum gm
 /* Free chunks in order of size, then index: where each size begins. */
 struct candidates {
     const uint32_t *chunks;
+    uint32_t largest;                   /* pages of the last; 1 if there is none */
     uint32_t begin[GM_CHUNK_PAGES + 2]; /* by pages; begin[p + 1] is past the last chunk of p pages */
 };
 
@@ -108,6 +109,10 @@ static int gather(struct gm_pool *pool, uint32_t stream, struct candidates *out)
         counts[pages] = out->begin[pages];
     }
     out->begin[GM_CHUNK_PAGES + 1] = at;
+    out->largest = GM_CHUNK_PAGES;
+    while (out->largest > 1 && out->begin[out->largest] == at) {
+        out->largest--;
+    }
     uint32_t *sorted = pool->candidates.data;
     for (uint32_t i = 0; i < total; i++) {
         sorted[counts[sizes[seen[i]]]++] = seen[i];
@@ -320,6 +325,11 @@ static void consider(struct planner *planner, uint32_t range, uint32_t have)
             return;
         }
         planner->has_candidates = true;
+    }
+    /* No way to fill the place takes fewer mappings than with the largest chunk there is. */
+    uint32_t least = (pages + planner->candidates.largest - 1) / planner->candidates.largest;
+    if ((uint64_t)least * ALIAS_NS > planner->best.cost_ns) {
+        return;
     }
     uint32_t got = pick(planner, range, pages, 2 * planner->cap, &plan.picked);
     if (got < pages) {
