@@ -253,6 +253,29 @@ static uint32_t pick(const struct planner *planner, uint32_t range, uint32_t pag
     return got;
 }
 
+/*
+ * Where neither parts nor growth may make up for the @pages that pick() left: adds the smallest chunk that reaches,
+ * which pick() passed over as too large. False: all free chunks together are too little.
+ */
+static bool pick_larger(const struct planner *planner, uint32_t range, uint32_t pages, uint32_t *count)
+{
+    const struct candidates *candidates = &planner->candidates;
+    uint32_t *picked = planner->pool->picking.data;
+    uint32_t at = candidates->begin[gm_min(pages, GM_CHUNK_PAGES + 1)];
+    for (; at < candidates->begin[GM_CHUNK_PAGES + 1]; at++) {
+        uint32_t chunk = candidates->chunks[at];
+        uint32_t i = 0;
+        while (i < *count && picked[i] != chunk) {
+            i++;
+        }
+        if (i == *count && may_take(planner->pool, chunk, range)) {
+            picked[(*count)++] = chunk;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Completes @plan, which picks too little, with parts of chunks and growth by what is still missing. */
 static void plan_rest(struct planner *planner, struct gm_plan *plan, uint32_t pages)
 {
@@ -289,12 +312,17 @@ static void plan_rest(struct planner *planner, struct gm_plan *plan, uint32_t pa
     plan->cost_ns += (uint64_t)((pages + planner->cap - 1) / planner->cap) * CREATE_NS + (uint64_t)pages * GROWTH_NS;
 }
 
+static bool is_over_limit(const struct planner *planner, const struct gm_plan *plan)
+{
+    uint64_t reserved = planner->pool->vmm.reserved >> GM_PAGE_SHIFT;
+    return plan->grow_pages > 0 && reserved + plan->grow_pages > planner->request->limit_pages;
+}
+
 static void keep_if_best(struct planner *planner, struct gm_plan *plan)
 {
     struct gm_plan *best = &planner->best;
-    uint64_t reserved = planner->pool->vmm.reserved >> GM_PAGE_SHIFT;
     plan->cost_ns += plan->range == GM_NONE ? RANGE_NS : 0;
-    if (plan->grow_pages > 0 && reserved + plan->grow_pages > planner->request->limit_pages) {
+    if (is_over_limit(planner, plan)) {
         return;
     }
     if (plan->cost_ns < best->cost_ns || (plan->cost_ns == best->cost_ns && plan->have > best->have)) {
@@ -336,8 +364,13 @@ static void consider(struct planner *planner, uint32_t range, uint32_t have)
         got = pick(planner, range, pages, GM_CHUNK_PAGES, &plan.picked);
     }
     plan.cost_ns = (uint64_t)plan.picked * ALIAS_NS;
+    struct gm_plan whole = plan;
     if (got < pages) {
         plan_rest(planner, &plan, pages - got);
+    }
+    if (is_over_limit(planner, &plan) && pick_larger(planner, range, pages - got, &whole.picked)) {
+        whole.cost_ns += ALIAS_NS;
+        plan = whole;
     }
     keep_if_best(planner, &plan);
 }
