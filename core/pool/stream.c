@@ -240,7 +240,8 @@ bool gm_stream_is_pending(const struct gm_pool *pool)
 /* Whether @stream's frees up to @sequence are done, or up to @waited waited for. */
 static bool covers(struct gm_pool *pool, struct gm_stream *stream, uint64_t sequence, uint64_t waited)
 {
-    if (stream->last_free <= stream->done || sequence <= stream->done || sequence <= waited) {
+    uint64_t done = done_up_to(pool, stream);
+    if (stream->last_free <= done || sequence <= done || sequence <= waited) {
         return true;
     }
     if (stream->last_record < sequence && stream->last_free > stream->last_record) {
