@@ -201,14 +201,17 @@ static void *one_of_a_crowd(void *arg)
     return (void *)failed;
 }
 
-/* Many threads at once, each with a stream of its own. */
+/* Many threads at once, each with a stream of its own, after an allocation: calls during the first are the driver's. */
 void scenario_crowd(void)
 {
     enum { THREADS = 4 };
+    CUdeviceptr first;
     pthread_t threads[THREADS];
     unsigned seeds[THREADS];
     intptr_t failed = 0;
     start(0);
+    need("cuMemAlloc", cu.cuMemAlloc_(&first, MIB));
+    say("cuMemFree", cu.cuMemFree_(first));
     for (unsigned i = 0; i < THREADS; i++) {
         seeds[i] = i;
         if (pthread_create(&threads[i], NULL, one_of_a_crowd, &seeds[i]) != 0) {
