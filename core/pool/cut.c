@@ -30,9 +30,6 @@ static bool can_afford(struct gm_pool *pool, int64_t ns)
 {
     uint64_t now = pool->vmm.cu->now_ns();
     int64_t share = (int64_t)gm_tunable(GMLAKE_TUNABLE_cut_budget);
-    if (share == 0) {
-        return false;
-    }
     uint64_t peak = pool->vmm.reserved_peak;
     pool->cut_tokens_ns += (int64_t)((peak - pool->cut_peak) >> 20) * GROWTH_NS_PER_GB / 1024;
     pool->cut_peak = peak;
@@ -157,7 +154,8 @@ uint32_t gm_cut_if_worth(struct gm_pool *pool, uint32_t index, uint32_t head, ui
     watch_live(pool);
     const struct gm_chunk *chunk = gm_chunk(pool, index);
     uint64_t rest = (uint64_t)(chunk->pages - head) << GM_PAGE_SHIFT;
-    if (rest < gm_tunable(GMLAKE_TUNABLE_cut_min) || chunk->place_count > MOST_PLACES || gm_plan_is_loading(pool)) {
+    if (rest < gm_tunable(GMLAKE_TUNABLE_cut_min) || gm_tunable(GMLAKE_TUNABLE_cut_budget) == 0 ||
+        chunk->place_count > MOST_PLACES || gm_plan_is_loading(pool)) {
         return index;
     }
     bool pressed = gm_cut_is_pressed(pool);

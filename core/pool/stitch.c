@@ -7,6 +7,7 @@
 #include "chunk.h"
 #include "cut.h"
 #include "range.h"
+#include "tunables.h"
 #include "walk.h"
 
 #include <errno.h>
@@ -41,6 +42,27 @@ static int grow(struct gm_pool *pool, uint32_t range, uint32_t pages, uint32_t c
         pages -= size;
     }
     return 0;
+}
+
+/*
+ * Small requests share chunks: one as large as the tunable says is created for them, if the device has it. Returns
+ * whether the growth that @plan asks for is done.
+ */
+static bool grow_shared(struct gm_pool *pool, uint32_t range, const struct gm_request *request,
+                        const struct gm_plan *plan)
+{
+    uint32_t pages = (uint32_t)(gm_tunable(GMLAKE_TUNABLE_chunk_max_small) >> GM_PAGE_SHIFT);
+    uint64_t reserved = pool->vmm.reserved >> GM_PAGE_SHIFT;
+    uint32_t chunk;
+    if (request->class != GM_CLASS_SMALL || plan->prefix != GM_NONE || pages <= plan->grow_pages ||
+        reserved + pages > request->limit_pages || gm_chunk_create(pool, pages, &chunk) < 0) {
+        return false;
+    }
+    if (gm_range_extend(pool, range, chunk) < 0) {
+        gm_chunk_destroy(pool, chunk);
+        return false;
+    }
+    return true;
 }
 
 /* The last chunk picked may be larger than what is needed of it: cut it, so that the rest stays a free chunk. */
@@ -110,7 +132,7 @@ int gm_stitch_run(struct gm_pool *pool, const struct gm_request *request, const 
         }
         rc = append_picked(pool, range, plan->picked);
     }
-    if (rc == 0 && plan->grow_pages > 0) {
+    if (rc == 0 && plan->grow_pages > 0 && !grow_shared(pool, range, request, plan)) {
         rc = grow(pool, range, plan->grow_pages, gm_plan_chunk_pages(pool, request->units, request->class));
     }
     if (rc == 0 && plan->prefix != GM_NONE) {
