@@ -2,7 +2,7 @@
  * agent.c - see agent.h.
  *
  * RHYTHM  50 ms while figures change, slowing to 200 ms while they do not; a publication each second says that the
- *         process is alive. Looking for a daemon: after 50 ms, then at doubling intervals up to 2 s.
+ *         process is alive. Looking for a daemon: after 50 ms, then at doubling intervals up to 1 s.
  */
 #include "agent.h"
 
@@ -23,7 +23,7 @@
 #define PUBLISH_SLOWEST_MS 200
 #define ALIVE_NS           1000000000ull
 #define CONNECT_FIRST_MS   50
-#define CONNECT_SLOWEST_MS 2000
+#define CONNECT_SLOWEST_MS 1000
 #define THREAD_STACK       (256u << 10)
 
 /* NOLINTNEXTLINE(misc-redundant-expression): that both sides are the same is the point */

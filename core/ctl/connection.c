@@ -79,12 +79,13 @@ static int connect_to(const struct sockaddr_un *address)
     return fd;
 }
 
-static int say_hello(int fd, const struct gmlake_ctl_tunables_page *previous)
+static int say_hello(int fd, uint64_t serial, const struct gmlake_ctl_tunables_page *previous)
 {
     struct gmlake_ctl_hello hello = {
         .header = {GMLAKE_CTL_MAGIC, GMLAKE_CTL_ABI, GMLAKE_CTL_HELLO, sizeof hello, 0},
         .stat_count = GM_STAT_ROWS,
         .tunable_count = GMLAKE_TUNABLE_COUNT,
+        .serial = serial,
     };
     for (unsigned i = 0; i < GMLAKE_CTL_TUNABLES_MAX; i++) {
         hello.wanted[i] = previous != NULL ? atomic_load_explicit(&previous->wanted[i], memory_order_relaxed)
@@ -197,7 +198,7 @@ static int attach(struct gm_connection *connection, const struct sockaddr_un *ad
     }
     struct stat about;
     struct answer answer = {.fd_count = 0};
-    int rc = fstat(fd, &about) < 0 ? -errno : say_hello(fd, connection->tunables);
+    int rc = fstat(fd, &about) < 0 ? -errno : say_hello(fd, connection->serial, connection->tunables);
     if (rc == 0) {
         rc = receive_answer(fd, &answer);
     }
@@ -209,6 +210,7 @@ static int attach(struct gm_connection *connection, const struct sockaddr_un *ad
         close(fd);
         return rc;
     }
+    connection->serial = answer.message.welcome.serial;
     connection->inode = about.st_ino;
     connection->fd = fd;
     return 0;

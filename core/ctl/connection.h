@@ -33,6 +33,7 @@ struct gm_addresses {
 struct gm_connection {
     int fd;
     ino_t inode;
+    uint64_t serial;                                 /* of the last registration; 0: there was none */
     struct gmlake_ctl_stats_page *stats;             /* ours to write */
     const struct gmlake_ctl_tunables_page *tunables; /* never unmapped: the overrides stay in force without a daemon */
 };
@@ -50,7 +51,8 @@ void gm_addresses_find(struct gm_addresses *out);
 
 /*
  * Attaches to the first daemon that answers. *connection is not attached; its tunables page, if it has one from a
- * daemon that is gone, tells the new daemon what was wanted and is then replaced.
+ * daemon that is gone, tells the new daemon what was wanted and is then replaced. A daemon that took over from that one
+ * knows the process by its serial and shows it as the same.
  * Errors: -ECONNREFUSED or -ENOENT no daemon; -EPROTO it does not speak our language or sent pages that are not
  * sealed; the daemon's own reason when it refused; others as the system calls give them.
  */

@@ -60,7 +60,7 @@ struct gmlake_ctl_hello {
     struct gmlake_ctl_header header;
     uint32_t stat_count;    /* rows of stats.def that the process knows */
     uint32_t tunable_count; /* rows of tunables.def that the process knows */
-    uint64_t features;      /* none defined: 0 */
+    uint64_t serial;        /* of the registration with a daemon that is gone, as WELCOME gave it; 0: none */
     /* Overrides set for this very process through a daemon that is gone; a new daemon takes them over. */
     uint64_t wanted[GMLAKE_CTL_TUNABLES_MAX];
 };
@@ -69,7 +69,7 @@ _Static_assert(sizeof(struct gmlake_ctl_hello) == 32 + 8 * GMLAKE_CTL_TUNABLES_M
 /* Daemon to process, with the two descriptors. */
 struct gmlake_ctl_welcome {
     struct gmlake_ctl_header header;
-    uint64_t serial;        /* number of this registration */
+    uint64_t serial;        /* number of this registration; that of HELLO if the daemon knows it from its predecessor */
     uint32_t stats_size;    /* bytes of the statistics page */
     uint32_t tunables_size; /* bytes of the tunables page */
 };
