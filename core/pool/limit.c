@@ -29,8 +29,9 @@ static bool context_is_capturing(const struct gm_pool *pool)
         return true;
     }
     for (uint32_t i = 0; i < pool->stream_count; i++) {
-        if (!gm_stream_is_retired(&pool->streams[i]) &&
-            pool->vmm.cu->stream_is_capturing(pool->streams[i].handle, &status) == CUDA_SUCCESS &&
+        CUstream handle;
+        if (gm_stream_name(&pool->streams[i], &handle) &&
+            pool->vmm.cu->stream_is_capturing(handle, &status) == CUDA_SUCCESS &&
             status != CU_STREAM_CAPTURE_STATUS_NONE) {
             return true;
         }

@@ -280,7 +280,7 @@ int gm_pool_alloc(struct gm_pool *pool, size_t bytes, CUstream stream, CUdevicep
     gm_lock_take(&pool->lock);
     int rc = -ENOMEM;
     if (bytes <= pool->vmm.capacity && bytes <= GM_BLOCK_MAX) {
-        rc = alloc_locked(pool, bytes, stream, out);
+        rc = alloc_locked(pool, bytes, gm_stream_normalised(stream), out);
     } else {
         pool->counts.oom++;
     }
@@ -359,7 +359,7 @@ int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle)
 {
     gm_lock_take(&pool->lock);
     uint32_t stream;
-    bool known = stream_index(pool, handle, &stream) == 0;
+    bool known = stream_index(pool, gm_stream_normalised(handle), &stream) == 0;
     pool->sequence++;
     /* Where streams cannot be told apart any more, a synchronisation of the context will do. */
     uint64_t stamp = gm_stream_stamp_now(pool, known ? stream : GM_STREAM_ANY);

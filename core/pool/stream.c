@@ -6,6 +6,7 @@
 #include "errors.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -19,9 +20,41 @@
 /* In place of the handle of a stream that is no more; no stream has it. */
 #define RETIRED ((CUstream)(uintptr_t)-1)
 /* In place of the handle: the entry may be given to a new stream. */
-#define UNUSED        ((CUstream)(uintptr_t)-2)
+#define UNUSED ((CUstream)(uintptr_t)-2)
+
+/* Handles of threads' default streams have this bit and the thread's number: no address of the driver's does. */
+#define OF_THREAD     ((uint64_t)1 << 63)
 
 #define STREAMS_BYTES (GM_STREAMS_MAX * sizeof(struct gm_stream))
+
+static __thread uint64_t own_number __attribute__((tls_model("initial-exec")));
+
+CUstream gm_stream_of_thread(void)
+{
+    static _Atomic uint64_t last;
+    if (own_number == 0) {
+        own_number = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+    }
+    return (CUstream)(uintptr_t)(OF_THREAD | own_number);
+}
+
+static bool is_of_a_thread(const struct gm_stream *stream)
+{
+    return ((uintptr_t)stream->handle & OF_THREAD) != 0 && stream->handle != RETIRED && stream->handle != UNUSED;
+}
+
+bool gm_stream_name(const struct gm_stream *stream, CUstream *out)
+{
+    if (stream->handle == RETIRED || stream->handle == UNUSED) {
+        return false;
+    }
+    if (!is_of_a_thread(stream)) {
+        *out = stream->handle;
+        return true;
+    }
+    *out = CU_STREAM_PER_THREAD;
+    return ((uintptr_t)stream->handle & ~OF_THREAD) == own_number;
+}
 
 int gm_stream_init(struct gm_pool *pool)
 {
@@ -133,7 +166,8 @@ static bool is_capturing(const struct gm_pool *pool, CUstream handle)
 static void record(struct gm_pool *pool, struct gm_stream *stream)
 {
     const struct gm_cu *cu = pool->vmm.cu;
-    if (gm_stream_is_retired(stream) || is_capturing(pool, stream->handle)) {
+    CUstream handle;
+    if (!gm_stream_name(stream, &handle) || is_capturing(pool, handle)) {
         return;
     }
     bool full = stream->count == GM_STREAM_EVENTS;
@@ -143,7 +177,7 @@ static void record(struct gm_pool *pool, struct gm_stream *stream)
         return;
     }
     CUstreamCaptureMode mode = enter_relaxed(pool);
-    if (cu->event_record(stream->events[place], stream->handle) == CUDA_SUCCESS) {
+    if (cu->event_record(stream->events[place], handle) == CUDA_SUCCESS) {
         stream->recorded[place] = pool->sequence;
         stream->last_record = pool->sequence;
         stream->freed_before = pool->freed_bytes;
@@ -170,8 +204,9 @@ void gm_stream_note_free(struct gm_pool *pool, uint32_t index)
     stream->last_free = pool->sequence;
     bool is_asked_for = pool->stream_count > 1 || pool->served_bytes < pool->asked_until;
     uint64_t operations = pool->sequence - stream->last_record;
-    if (is_asked_for && operations >= RECORD_EVERY &&
-        (operations >= RECORD_EVERY_SMALL || pool->freed_bytes - stream->freed_before >= RECORD_BYTES)) {
+    bool is_time = operations >= RECORD_EVERY &&
+                   (operations >= RECORD_EVERY_SMALL || pool->freed_bytes - stream->freed_before >= RECORD_BYTES);
+    if (is_asked_for && (is_time || is_of_a_thread(stream))) {
         if (stream->count == GM_STREAM_EVENTS) {
             poll(pool, stream);
         }
@@ -205,11 +240,6 @@ void gm_stream_retire(struct gm_pool *pool, CUstream handle)
             stream->handle = RETIRED;
         }
     }
-}
-
-bool gm_stream_is_retired(const struct gm_stream *stream)
-{
-    return stream->handle == RETIRED || stream->handle == UNUSED;
 }
 
 bool gm_stream_make_room(struct gm_pool *pool)
@@ -316,12 +346,13 @@ bool gm_stream_wait(struct gm_pool *pool, uint32_t index, uint32_t other_index)
     if (other->last_free > other->last_record) {
         record(pool, other);
     }
-    if (other->count == 0 || is_capturing(pool, stream->handle)) {
+    CUstream handle;
+    if (other->count == 0 || !gm_stream_name(stream, &handle) || is_capturing(pool, handle)) {
         return false;
     }
     uint32_t newest = (other->head + other->count - 1) % GM_STREAM_EVENTS;
     CUstreamCaptureMode mode = enter_relaxed(pool);
-    CUresult code = pool->vmm.cu->stream_wait_event(stream->handle, other->events[newest], 0);
+    CUresult code = pool->vmm.cu->stream_wait_event(handle, other->events[newest], 0);
     leave_relaxed(pool, mode);
     if (code != CUDA_SUCCESS) {
         return false;

@@ -12,7 +12,24 @@
 
 #include "access.h"
 
-/* The index of @handle, made known if it is new. -EAGAIN: all indices are taken; gm_stream_make_room(). */
+/*
+ * What stands in the pool for the handle that a caller gives: NULL for the legacy default stream, and for
+ * CU_STREAM_PER_THREAD, which means another stream on each thread, a handle of the calling thread alone that no other
+ * one ever gets. Only its thread can name such a stream to the driver, so its frees are followed by events at once;
+ * where they are not, other streams get the memory after a synchronisation of the context.
+ */
+CUstream gm_stream_of_thread(void);
+
+static inline CUstream gm_stream_normalised(CUstream handle)
+{
+    return handle == CU_STREAM_PER_THREAD ? gm_stream_of_thread() : handle == CU_STREAM_LEGACY ? NULL : handle;
+}
+
+/* The handle by which the calling thread can name @stream to the driver; false: it has none. */
+bool gm_stream_name(const struct gm_stream *stream, CUstream *out);
+
+/* The index of the normalised @handle, made known if it is new. -EAGAIN: all indices are taken; gm_stream_make_room().
+ */
 int gm_stream_find(struct gm_pool *pool, CUstream handle, uint32_t *out);
 
 int gm_stream_init(struct gm_pool *pool);
@@ -36,9 +53,6 @@ void gm_stream_mark(struct gm_pool *pool);
  * the same handle is another one.
  */
 void gm_stream_retire(struct gm_pool *pool, CUstream handle);
-
-/* Whether the driver must not be asked about @stream any more. */
-bool gm_stream_is_retired(const struct gm_stream *stream);
 
 bool gm_stream_sees_slow(struct gm_pool *pool, uint64_t stamp, uint32_t stream);
 

@@ -37,7 +37,8 @@ extern "C" {
 /* An address in device memory; the same value as a CUdeviceptr. 0 is never a block. */
 typedef uint64_t gmlake_ptr;
 
-/* A CUstream. NULL is the legacy default stream, as everywhere in CUDA. */
+/* A CUstream. NULL is the legacy default stream, CU_STREAM_PER_THREAD the calling thread's own, as everywhere in CUDA.
+ */
 typedef void *gmlake_stream;
 
 /* One allocator on one device. */

@@ -219,6 +219,134 @@ static void many_streams_and_threads(void)
 }
 SIM_TEST(many_streams_and_threads, "SIMCUDA_MEMORY=64M", "SIMCUDA_STREAM_DELAY_US=0-300", NULL)
 
+/* --- threads' default streams ------------------------------------------------------------------------------------- */
+
+/* What a thread does on its own default stream: its work on the block is late, its free is not. */
+static void *use_and_give(void *arg)
+{
+    works(sim.cuCtxSetCurrent(context));
+    gmlake_ptr address = take_on(60 * MIB, CU_STREAM_PER_THREAD);
+    use(address, 60 * MIB, 0xbb, CU_STREAM_PER_THREAD);
+    give_on(address, CU_STREAM_PER_THREAD);
+    return arg;
+}
+
+static uint64_t synchronisations(void)
+{
+    static struct simcuda_call calls[256];
+    uint64_t times = 0;
+    size_t count = sim.query_calls(calls, GM_ARRAY_LENGTH(calls));
+    for (size_t i = 0; i < count; i++) {
+        times += strcmp(calls[i].name, "cuCtxSynchronize") == 0 ? calls[i].calls : 0;
+    }
+    return times;
+}
+
+/* The same handle on another thread is another stream: it gets the memory when the first one's work is done. */
+static void in_a_row(bool others_came_before)
+{
+    pthread_t thread;
+    begin();
+    works(sim.cuCtxGetCurrent(&context));
+    if (others_came_before) {
+        give_on(take_on(MIB, CU_STREAM_PER_THREAD), CU_STREAM_PER_THREAD);
+    }
+    for (int i = 0; i < 3; i++) { /* the thread that comes next may lie where the last one lay */
+        check_number(0, pthread_create(&thread, NULL, use_and_give, NULL));
+        check_number(0, pthread_join(thread, NULL));
+        gmlake_ptr second = take_on(60 * MIB, CU_STREAM_PER_THREAD);
+        use(second, 60 * MIB, 0x11, CU_STREAM_PER_THREAD);
+        works(sim.cuStreamSynchronize(CU_STREAM_PER_THREAD));
+        let_time_pass(100000);
+        check_number(0x11, byte_at(second));
+        check_number(0x11, byte_at(second + 60 * MIB - 1));
+        give_on(second, CU_STREAM_PER_THREAD);
+    }
+}
+
+/* Nobody can record an event on the stream of a thread that is gone. */
+static void threads_have_streams_of_their_own(void)
+{
+    in_a_row(false);
+    end();
+}
+SIM_TEST(threads_have_streams_of_their_own, "SIMCUDA_MEMORY=64M", "SIMCUDA_STREAM_DELAY_US=300", NULL)
+
+/* Where there are several, the thread has recorded it itself: it is waited for on the device. */
+static void a_threads_frees_are_recorded_by_it(void)
+{
+    in_a_row(true);
+    check_number(0, synchronisations());
+    end();
+}
+SIM_TEST(a_threads_frees_are_recorded_by_it, "SIMCUDA_MEMORY=64M", "SIMCUDA_STREAM_DELAY_US=300", NULL)
+
+static void a_thread_reuses_its_own_at_once(void)
+{
+    begin();
+    uint64_t start = sim.now_ns();
+    gmlake_ptr first = take_on(60 * MIB, CU_STREAM_PER_THREAD);
+    use(first, 60 * MIB, 0xbb, CU_STREAM_PER_THREAD);
+    give_on(first, CU_STREAM_PER_THREAD);
+    gmlake_ptr again = take_on(60 * MIB, CU_STREAM_PER_THREAD);
+    check_number(first, again);
+    check(sim.now_ns() - start < 50000000); /* nobody waited for the work */
+    give_on(again, CU_STREAM_PER_THREAD);
+    end();
+}
+SIM_TEST(a_thread_reuses_its_own_at_once, "SIMCUDA_MEMORY=64M", "SIMCUDA_STREAM_DELAY_US=100000", NULL)
+
+static void *churn_on_own_stream(void *arg)
+{
+    unsigned thread = *(unsigned *)arg;
+    works(sim.cuCtxSetCurrent(context));
+    for (unsigned i = 0; i < 300; i++) {
+        size_t bytes = i % 2 == 0 ? 2 * KIB : 7 * MIB;
+        unsigned char value = (unsigned char)(thread * 50 + i % 50);
+        gmlake_ptr address = take_on(bytes, CU_STREAM_PER_THREAD);
+        use(address, bytes, value, CU_STREAM_PER_THREAD);
+        works(sim.cuStreamSynchronize(CU_STREAM_PER_THREAD));
+        check_number(value, byte_at(address));
+        check_number(value, byte_at(address + bytes - 1));
+        use(address, bytes, 0xff, CU_STREAM_PER_THREAD);
+        give_on(address, CU_STREAM_PER_THREAD);
+    }
+    return NULL;
+}
+
+static void threads_on_their_streams_at_once(void)
+{
+    begin();
+    works(sim.cuCtxGetCurrent(&context));
+    for (int round = 0; round < 3; round++) {
+        pthread_t threads[THREADS];
+        unsigned numbers[THREADS];
+        for (unsigned t = 0; t < THREADS; t++) {
+            numbers[t] = t;
+            check_number(0, pthread_create(&threads[t], NULL, churn_on_own_stream, &numbers[t]));
+        }
+        for (int t = 0; t < THREADS; t++) {
+            check_number(0, pthread_join(threads[t], NULL));
+        }
+        check_all();
+    }
+    end();
+}
+SIM_TEST(threads_on_their_streams_at_once, "SIMCUDA_MEMORY=64M", "SIMCUDA_STREAM_DELAY_US=0-300", NULL)
+
+/* The other name of the legacy stream is no other stream. */
+static void the_legacy_stream_has_two_names(void)
+{
+    begin();
+    gmlake_ptr address = take_on(60 * MIB, CU_STREAM_LEGACY);
+    use(address, 60 * MIB, 0xbb, NULL);
+    give(address);
+    give_on(take_on(60 * MIB, CU_STREAM_LEGACY), CU_STREAM_LEGACY);
+    check_number(1, stats().streams);
+    end();
+}
+SIM_TEST(the_legacy_stream_has_two_names, "SIMCUDA_MEMORY=64M", "SIMCUDA_STREAM_DELAY_US=300", NULL)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +358,11 @@ int main(void)
         cmocka_unit_test(test_a_stream_of_the_same_handle_is_another),
         cmocka_unit_test(test_many_streams),
         cmocka_unit_test(test_many_streams_and_threads),
+        cmocka_unit_test(test_threads_have_streams_of_their_own),
+        cmocka_unit_test(test_a_threads_frees_are_recorded_by_it),
+        cmocka_unit_test(test_a_thread_reuses_its_own_at_once),
+        cmocka_unit_test(test_threads_on_their_streams_at_once),
+        cmocka_unit_test(test_the_legacy_stream_has_two_names),
     };
     return gm_test_result(cmocka_run_group_tests(tests, NULL, NULL));
 }
