@@ -5,10 +5,8 @@
  * asked of the driver, whose answer is passed on; and where the driver has no room because we hold idle memory, that
  * is given back first.
  *
- * Streams: 0 and CU_STREAM_LEGACY are the legacy default stream, which the core knows as NULL; in a _ptsz call 0 is
- * CU_STREAM_PER_THREAD. That handle means another stream on each thread, so it cannot stand for a stream in the core:
- * allocations on it are the driver's, and memory of ours freed on it is freed as by cuMemFree(), which covers every
- * stream.
+ * Streams: 0 and CU_STREAM_LEGACY are the legacy default stream; in a _ptsz call 0 is CU_STREAM_PER_THREAD, the calling
+ * thread's own, which the core tells from those of other threads.
  *
  * CONCURRENCY  no state here.
  */
@@ -104,7 +102,7 @@ static bool serve_on_stream(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     struct gm_capture_scope capture;
     struct gm_target target;
     bool served = false;
-    if (stream == CU_STREAM_PER_THREAD || !enter_to_serve(out, bytes)) {
+    if (!enter_to_serve(out, bytes)) {
         return false;
     }
     gm_capture_enter(&capture);
@@ -245,7 +243,7 @@ static bool free_ordered(struct gmlake *owner, CUdeviceptr address, CUstream str
 {
     struct gm_target target;
     bool done = false;
-    if (stream == CU_STREAM_PER_THREAD || !gm_target_of_stream(stream, &target)) {
+    if (!gm_target_of_stream(stream, &target)) {
         return false;
     }
     if (target.allocator == owner) {
@@ -256,24 +254,11 @@ static bool free_ordered(struct gmlake *owner, CUdeviceptr address, CUstream str
     return done;
 }
 
-/* Whether the wait that the core owes for a plain free covers @stream: it is the thread's own, of the served context.
- */
-static bool is_covered(const struct gmlake *owner, CUstream stream)
-{
-    struct gm_target target;
-    if (stream != CU_STREAM_PER_THREAD || !gm_target_current_served(&target)) {
-        return false;
-    }
-    gm_target_leave(&target);
-    return target.allocator == owner;
-}
-
 /* Any other stream is waited for here. A stream that cannot be waited for cannot be freed on. */
 static bool free_from_stream(struct gmlake *owner, CUdeviceptr address, CUstream stream)
 {
     return free_ordered(owner, address, stream) ||
-           ((is_covered(owner, stream) || gm_driver_stream_synchronize(stream) == CUDA_SUCCESS) &&
-            free_unordered(owner, address));
+           (gm_driver_stream_synchronize(stream) == CUDA_SUCCESS && free_unordered(owner, address));
 }
 
 static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)

@@ -102,7 +102,7 @@ bool gm_target_of_stream(CUstream stream, struct gm_target *out)
     CUcontext owner;
     CUcontext current;
     bool one = device_count == 1 && !atomic_load_explicit(&several_contexts, memory_order_relaxed);
-    if (one || stream == NULL) {
+    if (one || stream == NULL || stream == CU_STREAM_PER_THREAD) {
         return gm_target_current(out);
     }
     if (gm_driver_stream_get_ctx(stream, &owner) != CUDA_SUCCESS ||

@@ -3,7 +3,10 @@
  */
 #include "exercise.h"
 
+#include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void scenario_streams(void)
@@ -50,16 +53,45 @@ void scenario_short_streams(void)
     say("cuCtxSynchronize", cu.cuCtxSynchronize_());
 }
 
-/* The thread's own default stream: the driver's memory, but memory of ours may be freed on it. */
+/* What another thread frees on its own stream while its work there is late. */
+static void *leave_behind(void *arg)
+{
+    CUdeviceptr address = 0;
+    intptr_t failed = cu.cuCtxSetCurrent_(context) != CUDA_SUCCESS ||
+                      cu.cuMemAllocAsync_(&address, 40 * MIB, CU_STREAM_PER_THREAD) != CUDA_SUCCESS ||
+                      cu.cuMemsetD8Async_(address, 0xbb, 40 * MIB, CU_STREAM_PER_THREAD) != CUDA_SUCCESS ||
+                      cu.cuMemFreeAsync_(address, CU_STREAM_PER_THREAD) != CUDA_SUCCESS;
+    (void)arg;
+    return (void *)failed;
+}
+
+/* Each thread has a default stream of its own, behind one handle. */
 void scenario_thread_streams(void)
 {
     CUdeviceptr address;
+    pthread_t thread;
+    void *failed;
+    unsigned char byte = 0;
+    int wrong = 0;
     start(0);
     need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, 5 * MIB, CU_STREAM_PER_THREAD));
     say("free on it", cu.cuMemFreeAsync_(address, CU_STREAM_PER_THREAD));
     need("cuMemAlloc", cu.cuMemAlloc_(&address, 5 * MIB));
     use("holds its bytes", address, 5 * MIB);
     say("free on it", cu.cuMemFreeAsync_(address, CU_STREAM_PER_THREAD));
+    for (int round = 0; round < 40; round++) {
+        if (pthread_create(&thread, NULL, leave_behind, NULL) != 0 || pthread_join(thread, &failed) != 0) {
+            exit(1);
+        }
+        wrong += failed != NULL;
+        need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, 40 * MIB, CU_STREAM_PER_THREAD));
+        wrong += cu.cuMemsetD8Async_(address, 0x11, 40 * MIB, CU_STREAM_PER_THREAD) != CUDA_SUCCESS;
+        wrong += cu.cuStreamSynchronize_(CU_STREAM_PER_THREAD) != CUDA_SUCCESS;
+        wrong += cu.cuCtxSynchronize_() != CUDA_SUCCESS; /* all that is late has run now */
+        wrong += cu.cuMemcpyDtoH_(&byte, address + 20 * MIB, 1) != CUDA_SUCCESS || byte != 0x11;
+        wrong += cu.cuMemFreeAsync_(address, CU_STREAM_PER_THREAD) != CUDA_SUCCESS;
+    }
+    printf("wrong: %d\n", wrong);
     say("cuCtxSynchronize", cu.cuCtxSynchronize_());
 }
 
