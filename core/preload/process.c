@@ -22,6 +22,12 @@ __thread bool gm_process_inside;
 /* What the core calls. Written while starting, fixed when served. */
 static struct gm_cu table;
 
+static bool environment_says(const char *name, const char *value)
+{
+    const char *found = secure_getenv(name);
+    return found != NULL && gm_loaded_same_text(found, value);
+}
+
 enum { UNREAD, IS_ON, IS_OFF };
 
 bool gm_process_is_off(void)
@@ -29,8 +35,7 @@ bool gm_process_is_off(void)
     static atomic_int kill_switch = UNREAD;
     int position = atomic_load_explicit(&kill_switch, memory_order_relaxed);
     if (position == UNREAD) {
-        const char *value = secure_getenv("GMLAKE_ENABLE");
-        position = value != NULL && gm_loaded_same_text(value, "0") ? IS_OFF : IS_ON;
+        position = environment_says("GMLAKE_ENABLE", "0") ? IS_OFF : IS_ON;
         atomic_store_explicit(&kill_switch, position, memory_order_relaxed);
     }
     return position == IS_OFF;
@@ -71,7 +76,7 @@ bool gm_process_start(void)
         !atomic_compare_exchange_strong(&gm_process_state, &expected, GM_PROCESS_STARTING)) {
         return false;
     }
-    bool done = prepare();
+    bool done = !environment_says("GMLAKE_IPC", "1") && prepare();
     atomic_store_explicit(&gm_process_state, done ? GM_PROCESS_SERVED : GM_PROCESS_TRANSPARENT, memory_order_release);
     return done;
 }

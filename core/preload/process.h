@@ -4,6 +4,8 @@
  * STRUCTURE    A process starts to be served at its first allocation on a device, and only when it has made a context
  *              current: cuInit() has then succeeded, and nothing is ever initialised on the program's behalf. Until
  *              then, in a child forked after that, and in a process with GMLAKE_ENABLE=0, every call is the driver's.
+ *              So is it with GMLAKE_IPC=1, for a program that shares memory with other processes by IPC handles,
+ *              which memory of ours cannot have (ipc.c): a block cannot be made the driver's once it is given out.
  *              The core gets a driver table of its own, filled with the driver's true functions.
  * CONCURRENCY  one atomic state. A thread that calls while another one starts is passed on to the driver; nobody waits.
  */

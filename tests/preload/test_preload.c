@@ -266,6 +266,27 @@ static void a_device_without_virtual_memory_is_the_drivers(void **state)
     expect_forwarded(&run);
 }
 
+/* Handles for other processes are the driver's alone. Whoever asks for one of ours is told, once, what to do. */
+static void memory_to_be_shared_is_left_to_the_driver_on_request(void **state)
+{
+    (void)state;
+    static const char message[] = "gmlake run --ipc";
+    run_set_environment("GMLAKE_IPC=1");
+    struct run run = exercise(EXERCISE, "proc0", "ipc");
+    run_clear_environment();
+    assert_null(strstr(run.errors, message));
+    expect_forwarded(&run);
+    const char *const argv[] = {EXERCISE, "proc0", "ipc", NULL};
+    run = run_program(argv, true);
+    assert_int_equal(run.status, 0);
+    assert_non_null(strstr(run.output, "cuIpcGetMemHandle: 1\n"));
+    const char *told = strstr(run.errors, message);
+    assert_non_null(told);
+    assert_null(strstr(told + 1, message));
+    assert_int_equal(run.errors[strlen(run.errors) - 1], '\n');
+    expect_served(&run, "cuMemAlloc_v2");
+}
+
 static void what_the_core_cannot_make_the_driver_is_asked_for(void **state)
 {
     (void)state;
@@ -308,6 +329,7 @@ int main(void)
         cmocka_unit_test(the_kill_switch_leaves_everything_to_the_driver),
         cmocka_unit_test(the_tunable_enabled_leaves_new_memory_to_the_driver),
         cmocka_unit_test(a_device_without_virtual_memory_is_the_drivers),
+        cmocka_unit_test(memory_to_be_shared_is_left_to_the_driver_on_request),
         cmocka_unit_test(what_the_core_cannot_make_the_driver_is_asked_for),
     };
     return gm_test_result(cmocka_run_group_tests_name("preload", tests, NULL, NULL));
