@@ -134,11 +134,11 @@ static int send_welcome(int fd, uint64_t serial, const int fds[2])
 
 int gm_hello_parse(const void *bytes, size_t length, struct gmlake_ctl_hello *out)
 {
-    struct gmlake_ctl_hello hello;
-    if (length < sizeof hello) {
+    struct gmlake_ctl_hello hello = {.serial = 0};
+    if (length < GMLAKE_CTL_HELLO_MIN) {
         return -EPROTO;
     }
-    memcpy(&hello, bytes, sizeof hello);
+    memcpy(&hello, bytes, length < sizeof hello ? length : sizeof hello);
     if (hello.header.magic != GMLAKE_CTL_MAGIC || hello.header.abi != GMLAKE_CTL_ABI ||
         hello.header.type != GMLAKE_CTL_HELLO || hello.header.length != length ||
         hello.stat_count > GMLAKE_CTL_STATS_MAX || hello.tunable_count > GMLAKE_CTL_TUNABLES_MAX) {

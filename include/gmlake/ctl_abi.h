@@ -60,11 +60,15 @@ struct gmlake_ctl_hello {
     struct gmlake_ctl_header header;
     uint32_t stat_count;    /* rows of stats.def that the process knows */
     uint32_t tunable_count; /* rows of tunables.def that the process knows */
-    uint64_t serial;        /* of the registration with a daemon that is gone, as WELCOME gave it; 0: none */
+    uint64_t features;      /* none defined: 0 */
     /* Overrides set for this very process through a daemon that is gone; a new daemon takes them over. */
     uint64_t wanted[GMLAKE_CTL_TUNABLES_MAX];
+    uint64_t serial; /* of the registration with that daemon, as WELCOME gave it; 0, or a message that ends before: none */
 };
-_Static_assert(sizeof(struct gmlake_ctl_hello) == 32 + 8 * GMLAKE_CTL_TUNABLES_MAX, "HELLO");
+_Static_assert(sizeof(struct gmlake_ctl_hello) == 40 + 8 * GMLAKE_CTL_TUNABLES_MAX, "HELLO");
+
+/* The shortest HELLO: what it was at first. */
+#define GMLAKE_CTL_HELLO_MIN (32u + 8u * GMLAKE_CTL_TUNABLES_MAX)
 
 /* Daemon to process, with the two descriptors. */
 struct gmlake_ctl_welcome {
