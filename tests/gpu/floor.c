@@ -5,7 +5,9 @@
  * stack of free addresses for each power of two: no lock, no streams, no giving back. For programs of one thread that
  * are measured, and for nothing else.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>

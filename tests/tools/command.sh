@@ -21,6 +21,17 @@ expect()
     fi
 }
 
+# expect_silent COMMAND...: exit code 0 and no output.
+expect_silent()
+{
+    expect 0 "" "$@"
+    if [ -s "$work/out" ]; then
+        printf 'FAILED: %s\n  printed:\n' "$*"
+        sed 's/^/  | /' "$work/out"
+        failures=$((failures + 1))
+    fi
+}
+
 # expect_json FILTER COMMAND...: valid JSON on every line of standard output, and a Python expression true of each `o`.
 expect_json()
 {
@@ -143,11 +154,57 @@ running()
     expect 0 "simcuda" "$gmlake" run --sim=24G -- printenv LD_LIBRARY_PATH
     expect 0 "24G" "$gmlake" run --sim=24G -- printenv SIMCUDA_MEMORY
     expect 0 "64M" "$gmlake" run --set stitch_min=64M -- printenv GMLAKE_STITCH_MIN
-    expect 0 "backend:cudaMallocAsync" env -u PYTORCH_CUDA_ALLOC_CONF "$gmlake" run -- printenv PYTORCH_CUDA_ALLOC_CONF
-    expect 0 "mine" env PYTORCH_CUDA_ALLOC_CONF=mine "$gmlake" run -- printenv PYTORCH_CUDA_ALLOC_CONF
+    doors
     # Run inside itself, the library is listed once; an option of the program is not ours.
     expect 0 "1" "$gmlake" run "$gmlake" run sh -c 'echo "$LD_PRELOAD" | tr ": " "\n\n" | grep -c gmlake_preload'
     expect 0 "--sim" "$gmlake" run echo --sim
+}
+
+# What `run` sets for frameworks, as COMMAND sees it: each of @settings, a NAME=value or a bare NAME that is not set.
+# with_settings WORDS OPTION... -- SETTING...: the variables of the caller's environment are in $given.
+given=()
+with_settings()
+{
+    local words=$1 options=() setting
+    shift
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    for setting in "$@"; do
+        # shellcheck disable=SC2016
+        expect 0 "$words" env -u PYTORCH_CUDA_ALLOC_CONF -u PYTORCH_ALLOC_CONF -u XLA_PYTHON_CLIENT_ALLOCATOR \
+            -u XLA_PYTHON_CLIENT_PREALLOCATE -u TF_GPU_ALLOCATOR -u GMLAKE_IPC -u GMLAKE_ENABLE "${given[@]}" \
+            "$gmlake" run "${options[@]}" -- sh -c \
+            'case $1 in *=*) test "$(printenv "${1%%=*}")" = "${1#*=}" ;; *) ! printenv "$1" ;; esac' sh "$setting"
+    done
+}
+
+doors()
+{
+    local none=(PYTORCH_CUDA_ALLOC_CONF XLA_PYTHON_CLIENT_ALLOCATOR XLA_PYTHON_CLIENT_PREALLOCATE TF_GPU_ALLOCATOR)
+    with_settings "" -- PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async \
+        XLA_PYTHON_CLIENT_PREALLOCATE=false TF_GPU_ALLOCATOR=cuda_malloc_async GMLAKE_IPC PYTORCH_ALLOC_CONF
+    with_settings "" --native -- "${none[@]}" GMLAKE_IPC
+    with_settings "" --ipc -- "${none[@]}" GMLAKE_IPC=1
+    given=(GMLAKE_ENABLE=0)
+    with_settings "" -- "${none[@]}"
+    given=(GMLAKE_IPC=1)
+    with_settings "" -- "${none[@]}"
+    # The user's own settings stay, and what they come to is said where the framework's allocator stays on top.
+    given=(PYTORCH_ALLOC_CONF=max_split_size_mb:64)
+    with_settings "gmlake run: PYTORCH_ALLOC_CONF=max_split_size_mb:64 is kept" -- PYTORCH_CUDA_ALLOC_CONF \
+        PYTORCH_ALLOC_CONF=max_split_size_mb:64
+    given=(PYTORCH_CUDA_ALLOC_CONF=backend:native XLA_PYTHON_CLIENT_ALLOCATOR=platform)
+    with_settings "" -- PYTORCH_CUDA_ALLOC_CONF=backend:native XLA_PYTHON_CLIENT_ALLOCATOR=platform \
+        XLA_PYTHON_CLIENT_PREALLOCATE TF_GPU_ALLOCATOR=cuda_malloc_async
+    expect_silent env -u PYTORCH_ALLOC_CONF "${given[@]}" "$gmlake" run -- true
+    expect_silent env -u PYTORCH_ALLOC_CONF -u PYTORCH_CUDA_ALLOC_CONF "$gmlake" run -- true
+    expect_silent env PYTORCH_ALLOC_CONF=mine "$gmlake" run --native -- true
+    given=(XLA_PYTHON_CLIENT_PREALLOCATE=true)
+    with_settings "" -- XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async XLA_PYTHON_CLIENT_PREALLOCATE=true
+    given=()
 }
 
 # stat, get and set on a folder that looks like the mount.

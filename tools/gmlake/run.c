@@ -4,6 +4,7 @@
  * Everything is done by the environment, so it reaches the program's own children (launchers, workers) as well.
  */
 #include "command.h"
+#include "frameworks.h"
 #include "paths.h"
 #include "text.h"
 
@@ -16,16 +17,6 @@
 #include <unistd.h>
 
 extern const struct gm_command gm_command_run;
-
-/* Frameworks with a pool of their own in front of the driver: settings by which they leave pooling to it. */
-static const struct {
-    const char *name;
-    const char *value;
-} framework_settings[] = {
-    {"PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync"},
-    {"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async"},
-    {"TF_GPU_ALLOCATOR", "cuda_malloc_async"},
-};
 
 static int cannot_set(const char *name)
 {
@@ -119,27 +110,34 @@ static int set_tunable(const char *setting)
     return setenv(name, text, 1) == 0 ? 0 : cannot_set(name);
 }
 
-static int set_frameworks(void)
+/* A library that is told to serve nothing needs no framework to ask it. */
+static bool serves_nothing(void)
 {
-    for (size_t i = 0; i < sizeof framework_settings / sizeof framework_settings[0]; i++) {
-        if (setenv(framework_settings[i].name, framework_settings[i].value, 0) != 0) {
-            return cannot_set(framework_settings[i].name);
-        }
-    }
-    return 0;
+    const char *enable = getenv("GMLAKE_ENABLE");
+    const char *share = getenv("GMLAKE_IPC");
+    return (enable != NULL && strcmp(enable, "0") == 0) || (share != NULL && strcmp(share, "1") == 0);
 }
 
-enum row { ROW_SIM, ROW_SET };
+enum row { ROW_SIM, ROW_SET, ROW_NATIVE, ROW_IPC };
 
 static const struct gm_option options[] = {
     [ROW_SIM] = {"sim", 0, "[=SIZE]", "Run on the simulated driver, with SIZE (24G) of device memory; no GPU needed."},
     [ROW_SET] = {"set", 0, "NAME=VALUE", "Start with a tunable set ('gmlake tunables' lists them); may be repeated."},
+    [ROW_NATIVE] = {"native", 0, NULL,
+                    "Leave the frameworks' own caching allocators on top: none of the settings above is made, and\n"
+                    "GMLake serves the segments they ask for. For what a framework can do on its own allocator alone,\n"
+                    "as torch.compile(mode=\"reduce-overhead\") and torch.cuda.MemPool."},
+    [ROW_IPC] = {"ipc", 0, NULL,
+                 "Leave memory to the driver, so that it can be shared with other processes by CUDA IPC handles\n"
+                 "(torch.multiprocessing; GMLAKE_IPC=1). Nothing is served then. Includes --native."},
     {NULL, 0, NULL, NULL},
 };
 
 static int run(int argc, char **argv)
 {
     bool simulate = false;
+    bool native = serves_nothing();
+    bool share = false;
     const char *memory = NULL;
     const char *value;
     uint64_t size;
@@ -147,6 +145,8 @@ static int run(int argc, char **argv)
         if (row < 0 || (row == ROW_SET && set_tunable(value) < 0)) {
             return GM_EXIT_USAGE;
         }
+        share |= row == ROW_IPC;
+        native |= row == ROW_NATIVE || row == ROW_IPC;
         if (row == ROW_SIM) {
             simulate = true;
             memory = value;
@@ -158,7 +158,12 @@ static int run(int argc, char **argv)
     if (optind == argc) {
         return gm_usage_error(&gm_command_run, "which program?");
     }
-    if (set_preload() < 0 || (simulate && set_simulation(memory) < 0) || set_frameworks() < 0) {
+    if (set_preload() < 0 || (simulate && set_simulation(memory) < 0) ||
+        (!native && gm_frameworks_apply(&gm_command_run) < 0)) {
+        return GM_EXIT_ERROR;
+    }
+    if (share && setenv("GMLAKE_IPC", "1", 1) != 0) {
+        (void)cannot_set("GMLAKE_IPC");
         return GM_EXIT_ERROR;
     }
     execvp(argv[optind], argv + optind);
@@ -170,15 +175,24 @@ static int run(int argc, char **argv)
 const struct gm_command gm_command_run = {
     .name = "run",
     .summary = "run a program with GMLake in front of its CUDA driver",
-    .synopsis = "[--sim[=SIZE]] [--set NAME=VALUE]... [--] COMMAND [ARGUMENT]...",
+    .synopsis = "[--native | --ipc] [--sim[=SIZE]] [--set NAME=VALUE]... [--] COMMAND [ARGUMENT]...",
     .description =
         "    Runs COMMAND with the preload library, so that device memory it and its children ask the driver for\n"
         "    comes from GMLake. Prints nothing and becomes COMMAND, whose exit status it has; 126 and 127 as env(1):\n"
         "    COMMAND cannot be run, COMMAND is not found.\n"
-        "    PyTorch, JAX and TensorFlow are told to leave pooling to the driver, unless their settings\n"
-        "    (PYTORCH_CUDA_ALLOC_CONF, XLA_PYTHON_CLIENT_ALLOCATOR, TF_GPU_ALLOCATOR) are set already.\n",
+        "    Frameworks that pool memory themselves are told to leave that to the driver, which is GMLake here,\n"
+        "    unless the user has set these variables (for PyTorch: or PYTORCH_ALLOC_CONF; for JAX's first: or the\n"
+        "    second) or says --native:\n"
+#define GM_FRAMEWORK_SETTING GM_FRAMEWORK_HELP_ROW
+#include "frameworks.def"
+#undef GM_FRAMEWORK_SETTING
+        "    With GMLAKE_ENABLE=0 in the environment the library stands aside and nothing is set: COMMAND runs as it\n"
+        "    would without. GMLAKE_ENABLED=0 is something else: the start value of the tunable `enabled`, which can "
+        "be\n"
+        "    set to 1 again while COMMAND runs.\n",
     .options = options,
     .examples = "    gmlake run -- python3 train.py\n"
+                "    gmlake run --native -- python3 serve.py\n"
                 "    gmlake run --sim=24G --set stitch_min=64M -- gmlake replay --via driver trace.gz\n",
     .run = run,
 };
