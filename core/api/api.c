@@ -1,9 +1,11 @@
 /*
  * api.c - the functions of gmlake.h: checks the arguments, then the pool does the work.
  */
+#include "account.h"
 #include "allocator.h"
 #include "errors.h"
 #include "stream.h"
+#include "tend.h"
 #include "tunables.h"
 
 #include <errno.h>
@@ -44,9 +46,10 @@ EXPORTED int gmlake_create(int device, struct gmlake **out)
 /* The blocks that the driver served while the tunable enabled was off. */
 static void free_driver_blocks(struct gmlake *allocator)
 {
-    const gmlake_ptr *blocks = allocator->driver_blocks.data;
+    const struct gm_driver_block *blocks = allocator->driver_blocks.data;
     for (uint32_t i = 0; i < allocator->driver_blocks.count; i++) {
-        (void)allocator->pool.vmm.cu->mem_free(blocks[i]);
+        (void)allocator->pool.vmm.cu->mem_free(blocks[i].address);
+        gm_account_uncharge(blocks[i].bytes);
     }
 }
 
@@ -64,50 +67,65 @@ EXPORTED void gmlake_destroy(struct gmlake *allocator)
     free(allocator);
 }
 
-static int note_driver_block(struct gmlake *allocator, gmlake_ptr address)
+static int note_driver_block(struct gmlake *allocator, struct gm_driver_block block)
 {
     struct gm_array *blocks = &allocator->driver_blocks;
     gm_lock_take(&allocator->pool.lock);
-    int rc = gm_array_reserve(blocks, blocks->count + 1, sizeof address);
+    int rc = gm_array_reserve(blocks, blocks->count + 1, sizeof block);
     if (rc == 0) {
-        ((gmlake_ptr *)blocks->data)[blocks->count++] = address;
+        ((struct gm_driver_block *)blocks->data)[blocks->count++] = block;
     }
     gm_lock_drop(&allocator->pool.lock);
     return rc;
 }
 
-/* Takes @address out of the list; false: it is not there. Newest first, for what is freed soon. */
-static bool forget_driver_block(struct gmlake *allocator, gmlake_ptr address)
+/* Takes the block at @address out of the list; false: it is not there. Newest first, for what is freed soon. */
+static bool forget_driver_block(struct gmlake *allocator, gmlake_ptr address, struct gm_driver_block *out)
 {
     struct gm_array *blocks = &allocator->driver_blocks;
     gm_lock_take(&allocator->pool.lock);
-    gmlake_ptr *list = blocks->data;
+    struct gm_driver_block *list = blocks->data;
     uint32_t i = blocks->count;
-    while (i > 0 && list[i - 1] != address) {
+    while (i > 0 && list[i - 1].address != address) {
         i--;
     }
     if (i > 0) {
+        *out = list[i - 1];
         list[i - 1] = list[--blocks->count];
     }
     gm_lock_drop(&allocator->pool.lock);
     return i > 0;
 }
 
+/* What the driver says to an allocation of its own, within the limit of the process. */
+static CUresult ask_driver(struct gmlake *allocator, size_t bytes, CUdeviceptr *out)
+{
+    if (gm_account_charge(bytes) == GM_CHARGE_REFUSED) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult code = allocator->pool.vmm.cu->mem_alloc(out, bytes);
+    if (code != CUDA_SUCCESS) {
+        gm_account_uncharge(bytes);
+    }
+    return code;
+}
+
 /* With the tunable enabled off: the driver's own allocator. What the pool has free is the driver's when it needs it. */
 static int alloc_from_driver(struct gmlake *allocator, size_t bytes, gmlake_ptr *out)
 {
     CUdeviceptr address;
-    CUresult code = allocator->pool.vmm.cu->mem_alloc(&address, bytes);
+    CUresult code = ask_driver(allocator, bytes, &address);
     uint64_t released;
     if (code == CUDA_ERROR_OUT_OF_MEMORY && gm_pool_trim(&allocator->pool, 0, &released) == 0 && released > 0) {
-        code = allocator->pool.vmm.cu->mem_alloc(&address, bytes);
+        code = ask_driver(allocator, bytes, &address);
     }
     if (code != CUDA_SUCCESS) {
         return gm_error_from_driver((int)code);
     }
-    int rc = note_driver_block(allocator, address);
+    int rc = note_driver_block(allocator, (struct gm_driver_block){address, bytes});
     if (rc < 0) {
         (void)allocator->pool.vmm.cu->mem_free(address);
+        gm_account_uncharge(bytes);
         return rc;
     }
     *out = address;
@@ -128,6 +146,9 @@ EXPORTED int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream 
     }
     CUdeviceptr address;
     int rc = gm_pool_alloc(&allocator->pool, bytes, stream, &address);
+    if (__builtin_expect(rc == -ENOMEM, 0) && gm_account_refuses(bytes) && gm_tend_make_room(allocator, bytes)) {
+        rc = gm_pool_alloc(&allocator->pool, bytes, stream, &address); /* other devices of the process had some */
+    }
     if (rc == 0) {
         *out = address;
     }
@@ -137,10 +158,12 @@ EXPORTED int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream 
 /* A block outside the pool's ranges: the driver's if it was made while enabled was off, else not ours to free. */
 static int free_to_driver(struct gmlake *allocator, gmlake_ptr address)
 {
-    if (!forget_driver_block(allocator, address)) {
+    struct gm_driver_block block;
+    if (!forget_driver_block(allocator, address, &block)) {
         return -EINVAL;
     }
     CUresult code = allocator->pool.vmm.cu->mem_free(address);
+    gm_account_uncharge(block.bytes);
     return code == CUDA_SUCCESS ? 0 : gm_error_from_driver((int)code);
 }
 

@@ -3,13 +3,16 @@
  */
 #include "registry.h"
 
+#include "account.h"
 #include "agent.h"
 #include "allocator.h"
+#include "tend.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #define DEVICES_MAX 64
 
@@ -27,6 +30,7 @@ static unsigned process;
 static void in_child(void)
 {
     process++;
+    gm_account_forget();
     allocators = NULL;
     memset(cannot_be_served, 0, sizeof cannot_be_served);
     for (int i = 0; i < DEVICES_MAX; i++) {
@@ -105,7 +109,13 @@ static int describe_device(unsigned index, struct gm_agent_device *out)
     return 0;
 }
 
-static const struct gm_agent_ops agent_ops = {.device_count = device_count, .device = describe_device};
+static const struct gm_agent_ops agent_ops = {
+    .device_count = device_count,
+    .device = describe_device,
+    .reclaim = gm_tend_reclaim,
+    .tend = gm_tend_idle,
+    .map = gm_tend_map,
+};
 
 void gm_registry_add(struct gmlake *allocator)
 {
@@ -118,9 +128,34 @@ void gm_registry_add(struct gmlake *allocator)
     (void)gm_agent_start(&agent_ops); /* without it there is no live view, and nothing else is amiss */
 }
 
+struct gmlake *gm_registry_pin_next(struct gmlake *pinned)
+{
+    gm_lock_take(&lock);
+    struct gmlake *next = pinned != NULL ? pinned->next : allocators;
+    if (pinned != NULL) {
+        pinned->pins--;
+    }
+    if (next != NULL) {
+        next->pins++;
+    }
+    gm_lock_drop(&lock);
+    return next;
+}
+
+/* Who has it pinned will be done soon, or waits for the device, as who destroys it would. */
+static void wait_until_unpinned_locked(const struct gmlake *allocator)
+{
+    while (allocator->pins > 0) {
+        gm_lock_drop(&lock);
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+        gm_lock_take(&lock);
+    }
+}
+
 void gm_registry_remove(struct gmlake *allocator)
 {
     gm_lock_take(&lock);
+    wait_until_unpinned_locked(allocator);
     for (struct gmlake **link = &allocators; *link != NULL; link = &(*link)->next) {
         if (*link == allocator) {
             *link = allocator->next;
@@ -160,6 +195,11 @@ int gm_registry_get(int device, struct gmlake **out)
         *out = allocator;
     }
     return rc;
+}
+
+void gm_registry_end(struct gmlake *allocator)
+{
+    atomic_store(&allocator->ended, true);
 }
 
 struct gmlake *gm_registry_owner(gmlake_ptr address)

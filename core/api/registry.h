@@ -19,6 +19,9 @@ int gm_registry_get(int device, struct gmlake **out);
 /* The allocator whose address ranges contain @address, live block or not; NULL: not ours. Lock-free. */
 struct gmlake *gm_registry_owner(gmlake_ptr address);
 
+/* The context of @allocator is about to be destroyed, or has been: nothing is done to it from aside any more. */
+void gm_registry_end(struct gmlake *allocator);
+
 /* Calls @visit for each allocator, under the registry lock, until it returns non-zero, which is returned. */
 int gm_registry_each(int (*visit)(void *arg, struct gmlake *allocator, int device), void *arg);
 

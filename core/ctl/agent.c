@@ -2,18 +2,26 @@
  * agent.c - see agent.h.
  *
  * RHYTHM  50 ms while figures change, slowing to 200 ms while they do not; a publication each second says that the
- *         process is alive. Looking for a daemon: after 50 ms, then at doubling intervals up to 1 s.
+ *         process is alive. What the daemon says is heard at once. Looking for a daemon: after 50 ms, then at doubling
+ *         intervals up to 1 s.
+ * LIMITS  A process beyond memory_high or memory_max gives back what nobody uses: while it works, what the device is
+ *         done with; once it rests, after waiting for the device too. So it does with release_threshold and
+ *         stitch_cache_max, for which allocations see when there are any.
  */
 #include "agent.h"
 
+#include "account.h"
 #include "connection.h"
 #include "latch.h"
+#include "recorder.h"
+#include "requests.h"
+#include "thread.h"
+#include "worker.h"
 
 #include "tunables.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -24,7 +32,9 @@
 #define ALIVE_NS           1000000000ull
 #define CONNECT_FIRST_MS   50
 #define CONNECT_SLOWEST_MS 1000
-#define THREAD_STACK       (256u << 10)
+#define WORKING_MS         2  /* between looks at what the worker does */
+#define TRY_AGAIN_NS       1000000000ull
+#define TEND_DEADLINE_NS   1000000000ull
 
 /* NOLINTNEXTLINE(misc-redundant-expression): that both sides are the same is the point */
 _Static_assert(GMLAKE_CTL_NO_OVERRIDE == GM_TUNABLE_NO_OVERRIDE, "the page is read as it is");
@@ -42,6 +52,7 @@ static struct {
     struct gm_connection connection;
     struct gmlake_ctl_snapshot latest;    /* what is collected now */
     struct gmlake_ctl_snapshot published; /* what was published last through this connection */
+    uint64_t tended_ns;                   /* when the worker was last sent to keep the process within its limits */
 } agent = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .connection = GM_CONNECTION_NONE};
 
 static uint64_t now_ns(void)
@@ -97,6 +108,7 @@ static bool publish(void)
     uint64_t now = now_ns();
     collect();
     bool changed = agent.published.generation == 0 || figures_changed();
+    gm_requests_show_account(&agent.connection);
     if (changed || now - agent.published.published_ns >= ALIVE_NS) {
         agent.latest.generation = agent.published.generation + 1;
         agent.latest.published_ns = now;
@@ -106,7 +118,15 @@ static bool publish(void)
     return changed;
 }
 
-/* Waits; true when the agent shall end. No descriptor is waited on: the host may close what it does not know. */
+static bool shall_end(void)
+{
+    pthread_mutex_lock(&agent.lock);
+    bool end = agent.state != RUNNING;
+    pthread_mutex_unlock(&agent.lock);
+    return end;
+}
+
+/* Waits; true when the agent shall end. */
 static bool sleep_or_end(int interval_ms)
 {
     uint64_t until = now_ns() + (uint64_t)interval_ms * 1000000u;
@@ -118,6 +138,39 @@ static bool sleep_or_end(int interval_ms)
     bool end = agent.state != RUNNING;
     pthread_mutex_unlock(&agent.lock);
     return end;
+}
+
+/* Whether some device keeps more than it may, by what was collected. */
+static bool keeps_too_much(void)
+{
+    for (unsigned i = 0; i < agent.latest.device_count; i++) {
+        const uint64_t *stat = agent.latest.device[i].stat;
+        if (stat[GM_STAT_ROW_free_chunks] > gm_tunable(GMLAKE_TUNABLE_release_threshold) ||
+            stat[GM_STAT_ROW_stitched_idle] > gm_tunable(GMLAKE_TUNABLE_stitch_cache_max)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sends the worker to bring the process within its limits. A try in vain is repeated when something has changed. */
+static void keep_limits(bool changed)
+{
+    uint64_t now = now_ns();
+    uint64_t excess = gm_account_excess();
+    if (gm_worker_is_busy() || (!changed && now - agent.tended_ns < TRY_AGAIN_NS)) {
+        return;
+    }
+    if (excess > 0 && agent.ops->reclaim != NULL) {
+        /* A process at work is not held up: its thread and the worker would wait for the same device. */
+        struct gm_job job = {.bytes = excess, .deadline_ns = changed ? 0 : now + TEND_DEADLINE_NS};
+        (void)gm_worker_post(agent.ops, &job);
+        agent.tended_ns = now;
+    }
+    if (keeps_too_much() && agent.ops->tend != NULL) {
+        (void)gm_worker_post(agent.ops, &(struct gm_job){.bytes = 0});
+        agent.tended_ns = now;
+    }
 }
 
 static int slower(int interval_ms, int slowest_ms)
@@ -132,11 +185,18 @@ static bool serve_connection(void)
     memset(&agent.published, 0, sizeof agent.published);
     /* Reading through a writable type: nothing in the process ever stores through this pointer. */
     gm_tunables_override_with((_Atomic uint64_t *)(uintptr_t)agent.connection.tunables->word);
+    bool look = true;
     bool end = false;
-    while (!end && gm_connection_drain(&agent.connection) == 0) {
-        interval = publish() ? PUBLISH_FASTEST_MS : slower(interval, PUBLISH_SLOWEST_MS);
-        end = sleep_or_end(interval);
+    while (!end && gm_requests_take(&agent.connection, agent.ops, &look) == 0) {
+        bool changed = publish();
+        keep_limits(changed || look);
+        gm_requests_answer(&agent.connection);
+        look = false;
+        interval = changed ? PUBLISH_FASTEST_MS : slower(interval, PUBLISH_SLOWEST_MS);
+        gm_connection_wait(&agent.connection, gm_worker_is_busy() ? WORKING_MS : interval);
+        end = shall_end();
     }
+    gm_requests_end(agent.ops);
     gm_connection_close(&agent.connection);
     return end;
 }
@@ -151,6 +211,7 @@ static void *agent_main(void *unused)
             interval = CONNECT_FIRST_MS;
         }
         if (!end) {
+            keep_limits(false);
             end = sleep_or_end(interval);
             interval = slower(interval, CONNECT_SLOWEST_MS);
         }
@@ -165,6 +226,8 @@ static void forget_in_child(void)
     pthread_cond_init(&agent.changed, NULL);
     agent.state = STOPPED;
     gm_tunables_override_with(NULL);
+    gm_recorder_forget();
+    gm_worker_forget();
     /* The statistics page was not inherited (MADV_DONTFORK); the tunables page stays mapped, nobody looks at it. */
     gm_connection_forget(&agent.connection);
 }
@@ -172,27 +235,6 @@ static void forget_in_child(void)
 static void register_fork_handler(void)
 {
     pthread_atfork(NULL, NULL, forget_in_child);
-}
-
-static int start_thread(void)
-{
-    sigset_t all;
-    sigset_t before;
-    pthread_attr_t attributes;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, THREAD_STACK);
-    int error = pthread_create(&agent.thread, &attributes, agent_main, NULL);
-    if (error == EINVAL) { /* a host whose thread-local storage alone fills such a stack */
-        error = pthread_create(&agent.thread, NULL, agent_main, NULL);
-    }
-    pthread_attr_destroy(&attributes);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0) {
-        pthread_setname_np(agent.thread, "gmlake-agent");
-    }
-    return -error;
 }
 
 int gm_agent_start(const struct gm_agent_ops *ops)
@@ -205,7 +247,7 @@ int gm_agent_start(const struct gm_agent_ops *ops)
         agent.ops = ops;
         gm_addresses_find(&agent.addresses);
         agent.state = RUNNING;
-        rc = start_thread();
+        rc = gm_thread_start(agent_main, "gmlake-agent", &agent.thread);
         if (rc < 0) {
             agent.state = STOPPED;
         }
@@ -227,6 +269,7 @@ void gm_agent_stop(void)
         return;
     }
     pthread_join(agent.thread, NULL);
+    gm_worker_stop();
     pthread_mutex_lock(&agent.lock);
     agent.state = STOPPED;
     pthread_mutex_unlock(&agent.lock);

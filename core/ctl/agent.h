@@ -2,9 +2,10 @@
  * agent.h - shows this process to gmlaked and lets the daemon's tunables work in it.
  *
  * STRUCTURE    One thread, started by the first gm_agent_start(), never at load. It connects when a daemon is there,
- *              publishes the statistics while they change, and points the tunables at the daemon's overrides. Without
- *              a daemon it sleeps and tries again now and then. It never prints, and no failure of it reaches the
- *              host.
+ *              publishes the statistics while they change, points the tunables at the daemon's overrides, does what the
+ *              daemon asks for (requests.h) and keeps an idle process within its limits. What may wait for the device
+ *              is done by a second thread, started when there is such work (worker.h). Without a daemon it sleeps and
+ *              tries again now and then. It never prints, and no failure of it reaches the host.
  * CONCURRENCY  gm_agent_start() and gm_agent_stop() from any thread. All signals are blocked in the thread; it is named
  *              gmlake-agent. It holds no lock while it calls the ops.
  * FORK         A child has no agent and none of its parent's overrides; gm_agent_start() begins anew there.
@@ -12,6 +13,7 @@
 #ifndef GM_AGENT_H
 #define GM_AGENT_H
 
+#include <gmlake/ctl_abi.h>
 #include <gmlake/gmlake.h>
 #include <stdint.h>
 
@@ -23,12 +25,19 @@ struct gm_agent_device {
     struct gmlake_stats stats;
 };
 
-/* Where the agent's figures come from. Called from its thread, which has no CUDA context: no driver calls. */
+/* Where the agent's figures come from, and who acts for it. What is NULL cannot be done in this process. */
 struct gm_agent_ops {
+    /* Called from the agent's thread, which has no CUDA context: no driver calls, and nothing that waits. */
+
     /* The number of devices that device() knows. */
     unsigned (*device_count)(void);
     /* Fills *out for device @index, 0 to device_count() - 1; an error leaves the device out this time. */
     int (*device)(unsigned index, struct gm_agent_device *out);
+    /* Describes the first @room blocks; gives how many there are. */
+    uint64_t (*map)(struct gmlake_ctl_block *out, uint64_t room);
+    /* Called from a thread of their own: they may wait for the device. As gm_tend_reclaim() and gm_tend_idle(). */
+    int (*reclaim)(uint64_t bytes, uint64_t deadline_ns, uint64_t *released);
+    void (*tend)(void);
 };
 
 /*

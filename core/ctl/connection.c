@@ -86,6 +86,7 @@ static int say_hello(int fd, uint64_t serial, const struct gmlake_ctl_tunables_p
         .stat_count = GM_STAT_ROWS,
         .tunable_count = GMLAKE_TUNABLE_COUNT,
         .serial = serial,
+        .features = GMLAKE_CTL_FEATURE_REQUESTS,
     };
     for (unsigned i = 0; i < GMLAKE_CTL_TUNABLES_MAX; i++) {
         hello.wanted[i] = previous != NULL ? atomic_load_explicit(&previous->wanted[i], memory_order_relaxed)
@@ -148,14 +149,17 @@ static int receive_answer(int fd, struct answer *out)
         return reason > 0 && reason < 4096 ? -reason : -EPROTO;
     }
     if (header->type != GMLAKE_CTL_WELCOME || header->abi != GMLAKE_CTL_ABI ||
-        (size_t)length < sizeof out->message.welcome || out->fd_count != 2) {
+        (size_t)length < GMLAKE_CTL_WELCOME_MIN || out->fd_count != 2) {
         return -EPROTO;
+    }
+    if ((size_t)length < sizeof out->message.welcome) {
+        out->message.welcome.features = 0;
     }
     return 0;
 }
 
 /* A page that somebody could shrink would end this process by SIGBUS: only sealed ones are mapped. */
-static int map_page(int fd, size_t size, int protection, void **out)
+int gm_connection_map(int fd, size_t size, int protection, void **out)
 {
     struct stat about;
     int seals = fcntl(fd, F_GET_SEALS);
@@ -174,17 +178,21 @@ static int map_pages(struct gm_connection *connection, const struct answer *answ
 {
     void *stats = NULL;
     void *tunables = NULL;
-    int rc = map_page(answer->fds[0], sizeof *connection->stats, PROT_READ | PROT_WRITE, &stats);
+    bool has_account = (answer->message.welcome.features & GMLAKE_CTL_FEATURE_REQUESTS) != 0;
+    size_t size = has_account ? sizeof *connection->stats : GMLAKE_CTL_STATS_PAGE_MIN;
+    int rc = gm_connection_map(answer->fds[0], size, PROT_READ | PROT_WRITE, &stats);
     if (rc < 0) {
         return rc;
     }
-    rc = map_page(answer->fds[1], sizeof *connection->tunables, PROT_READ, &tunables);
+    rc = gm_connection_map(answer->fds[1], sizeof *connection->tunables, PROT_READ, &tunables);
     if (rc < 0) {
-        munmap(stats, sizeof *connection->stats);
+        munmap(stats, size);
         return rc;
     }
     /* A child made by fork() must not keep the page of its parent alive; it registers on its own. */
-    madvise(stats, sizeof *connection->stats, MADV_DONTFORK);
+    madvise(stats, size, MADV_DONTFORK);
+    connection->has_account = has_account;
+    connection->stats_size = size;
     connection->stats = stats;
     connection->tunables = tunables;
     return 0;
@@ -234,21 +242,68 @@ static bool still_ours(const struct gm_connection *connection)
     return fstat(connection->fd, &about) == 0 && S_ISSOCK(about.st_mode) && about.st_ino == connection->inode;
 }
 
-int gm_connection_drain(struct gm_connection *connection)
+/* The first descriptor that came along; the others are closed. -1: none. */
+static int take_descriptor(struct msghdr *message)
 {
+    struct answer taken = {.fd_count = 0};
+    take_descriptors(message, &taken);
+    if (taken.fd_count == 2) {
+        close(taken.fds[1]);
+    }
+    return taken.fd_count > 0 ? taken.fds[0] : -1;
+}
+
+int gm_connection_receive(struct gm_connection *connection, struct gm_request *out)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control;
     if (!still_ours(connection)) {
         return -ECONNRESET;
     }
     for (;;) {
-        char bytes[64];
-        ssize_t length = recv(connection->fd, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (length == 0) {
-            return -ECONNRESET;
+        struct gmlake_ctl_request request;
+        struct iovec part = {&request, sizeof request};
+        struct msghdr message = {
+            .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+        ssize_t length = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (length < 0 && errno == EINTR) {
+            continue;
         }
-        if (length < 0 && errno != EINTR) {
-            return errno == EAGAIN ? 0 : -ECONNRESET;
+        if (length <= 0) {
+            return length < 0 && errno == EAGAIN ? -EAGAIN : -ECONNRESET;
+        }
+        int fd = take_descriptor(&message);
+        if ((size_t)length == sizeof request && request.header.magic == GMLAKE_CTL_MAGIC &&
+            request.header.abi == GMLAKE_CTL_ABI && request.header.length >= sizeof request) {
+            *out = (struct gm_request){request, fd};
+            return 0;
+        }
+        if (fd >= 0) {
+            close(fd);
         }
     }
+}
+
+void gm_connection_answer(const struct gm_connection *connection, uint64_t id, int error, uint64_t value)
+{
+    struct gmlake_ctl_answer answer = {
+        .header = {GMLAKE_CTL_MAGIC, GMLAKE_CTL_ABI, GMLAKE_CTL_ANSWER, sizeof answer, 0},
+        .id = id,
+        .value = value,
+        .error = error,
+    };
+    if (still_ours(connection)) {
+        (void)!send(connection->fd, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+}
+
+void gm_connection_wait(const struct gm_connection *connection, int timeout_ms)
+{
+    /* Were it somebody else's by now: what comes in wakes us a time too often, and the next receive notices. */
+    struct pollfd ready = {connection->fd, POLLIN, 0};
+    (void)poll(&ready, 1, timeout_ms);
 }
 
 void gm_connection_close(struct gm_connection *connection)
@@ -259,7 +314,7 @@ void gm_connection_close(struct gm_connection *connection)
     if (still_ours(connection)) {
         close(connection->fd);
     }
-    munmap(connection->stats, sizeof *connection->stats);
+    munmap(connection->stats, connection->stats_size);
     connection->fd = -1;
     connection->stats = NULL;
 }

@@ -34,7 +34,9 @@ struct gm_connection {
     int fd;
     ino_t inode;
     uint64_t serial;                                 /* of the last registration; 0: there was none */
-    struct gmlake_ctl_stats_page *stats;             /* ours to write */
+    struct gmlake_ctl_stats_page *stats;             /* ours to write; the account only if there is one */
+    size_t stats_size;                               /* bytes mapped of it */
+    bool has_account;
     const struct gmlake_ctl_tunables_page *tunables; /* never unmapped: the overrides stay in force without a daemon */
 };
 
@@ -58,8 +60,26 @@ void gm_addresses_find(struct gm_addresses *out);
  */
 int gm_connection_open(struct gm_connection *connection, const struct gm_addresses *addresses);
 
-/* Reads and drops what the daemon sent. -ECONNRESET: it is gone, or asked to be left. */
-int gm_connection_drain(struct gm_connection *connection);
+/* A request of the daemon. *fd came along, or is -1; it belongs to the receiver. */
+struct gm_request {
+    struct gmlake_ctl_request message;
+    int fd;
+};
+
+/*
+ * Takes the next request of the daemon; what is none is dropped. -EAGAIN: there is none now; -ECONNRESET: the daemon is
+ * gone, or asked to be left.
+ */
+int gm_connection_receive(struct gm_connection *connection, struct gm_request *out);
+
+/* Answers the request @id with 0 or an errno. What the daemon has no room for is lost: it does not wait for ever. */
+void gm_connection_answer(const struct gm_connection *connection, uint64_t id, int error, uint64_t value);
+
+/* Waits until the daemon may have said something, @timeout_ms at most. */
+void gm_connection_wait(const struct gm_connection *connection, int timeout_ms);
+
+/* Maps a file that the daemon sent. -EPROTO: somebody could shrink it, or it is shorter than @size. */
+int gm_connection_map(int fd, size_t size, int protection, void **out);
 
 /* Detaches; the tunables page stays mapped. */
 void gm_connection_close(struct gm_connection *connection);

@@ -196,7 +196,7 @@ struct gm_slab_pending {
 
 struct gm_pool_counts {
     uint64_t requested, requested_peak, allocated, blocks, stitched_blocks, stitched_bytes;
-    uint64_t allocs, frees, exact, split, stitch, grow, cut, stream_waits, host_waits, evict, trim, oom;
+    uint64_t allocs, frees, exact, split, stitch, grow, cut, stream_waits, host_waits, evict, trim, oom, reclaimed;
 };
 
 /*

@@ -4,6 +4,7 @@
 #include "limit.h"
 
 #include "access.h"
+#include "account.h"
 #include "cut.h"
 #include "errors.h"
 #include "evict.h"
@@ -126,12 +127,16 @@ static bool wait_instead_of_growing(struct gm_pool *pool, const struct gm_reques
     return wait_for_hidden(pool, request->stream, false);
 }
 
-/* Bytes that the device has left, as far as it says. */
+/* Bytes that the device has left, as far as it says, and the process under its limit. */
 static uint64_t bytes_left(const struct gm_pool *pool)
 {
     size_t left;
     size_t total;
-    return pool->vmm.cu->mem_get_info(&left, &total) == CUDA_SUCCESS ? left : 0;
+    uint64_t allowed = gm_account_left();
+    if (pool->vmm.cu->mem_get_info(&left, &total) != CUDA_SUCCESS) {
+        return 0;
+    }
+    return left < allowed ? left : allowed;
 }
 
 /* Plans and runs. At the limit, the plan knows what the device has left; for the rest it may stitch. */
@@ -191,6 +196,19 @@ static int wait_and_plan(struct gm_pool *pool, const struct gm_request *wanted, 
     return -EAGAIN;
 }
 
+/* Beyond memory_high, or with the device full lately, what is free is used up before anything is added. */
+static int plan_sparingly(struct gm_pool *pool, const struct gm_request *request, uint32_t *gap, uint32_t *start)
+{
+    uint64_t to_high = gm_account_left_to_high();
+    if (to_high <= gm_pages_of_units(request->units) << GM_PAGE_SHIFT) {
+        int rc = plan_and_run(pool, request, to_high, gap, start);
+        if (rc != -ENOMEM) {
+            return rc;
+        }
+    }
+    return plan_and_run(pool, request, gm_cut_is_pressed(pool) ? bytes_left(pool) : UINT64_MAX, gap, start);
+}
+
 int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum gm_step *step, uint32_t *gap,
                   uint32_t *start)
 {
@@ -211,7 +229,7 @@ int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum g
         (*step)++;
         __attribute__((fallthrough));
     case GM_STEP_PLAN:
-        rc = plan_and_run(pool, request, gm_cut_is_pressed(pool) ? bytes_left(pool) : UINT64_MAX, gap, start);
+        rc = plan_sparingly(pool, request, gap, start);
         if (rc != -ENOMEM) {
             return rc;
         }

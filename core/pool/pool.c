@@ -8,6 +8,7 @@
 #include "index.h"
 #include "limit.h"
 #include "range.h"
+#include "recorder.h"
 #include "slab.h"
 #include "stitch.h"
 #include "stream.h"
@@ -275,6 +276,20 @@ static int alloc_locked(struct gm_pool *pool, size_t bytes, CUstream handle, CUd
     return 0;
 }
 
+/* For the trace; the lock is held, so that an address is not recorded as given out before it is as freed. */
+static void record(const struct gm_pool *pool, uint32_t kind, CUdeviceptr address, size_t bytes, CUstream stream)
+{
+    struct gmlake_ctl_event event = {
+        .time_ns = pool->vmm.cu->now_ns(),
+        .address = address,
+        .bytes = bytes,
+        .stream = (uint64_t)(uintptr_t)stream,
+        .device = (uint32_t)pool->vmm.device,
+        .kind = kind,
+    };
+    gm_recorder_note(&event);
+}
+
 int gm_pool_alloc(struct gm_pool *pool, size_t bytes, CUstream stream, CUdeviceptr *out)
 {
     gm_lock_take(&pool->lock);
@@ -283,6 +298,9 @@ int gm_pool_alloc(struct gm_pool *pool, size_t bytes, CUstream stream, CUdevicep
         rc = alloc_locked(pool, bytes, gm_stream_normalised(stream), out);
     } else {
         pool->counts.oom++;
+    }
+    if (GM_RECORDER_IS_ON() && rc == 0) {
+        record(pool, GMLAKE_CTL_EVENT_ALLOC, *out, bytes, stream);
     }
     gm_lock_drop(&pool->lock);
     return rc;
@@ -367,6 +385,9 @@ int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle)
     if (rc == 0 && known) {
         gm_stream_note_free(pool, stream);
     }
+    if (GM_RECORDER_IS_ON() && rc == 0) {
+        record(pool, GMLAKE_CTL_EVENT_FREE, address, 0, handle);
+    }
     gm_lock_drop(&pool->lock);
     return rc;
 }
@@ -376,6 +397,9 @@ int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address)
     gm_lock_take(&pool->lock);
     pool->sequence++;
     int rc = free_locked(pool, address, gm_stream_stamp_now(pool, GM_STREAM_ANY), true);
+    if (GM_RECORDER_IS_ON() && rc == 0) {
+        record(pool, GMLAKE_CTL_EVENT_FREE_SYNC, address, 0, NULL);
+    }
     gm_lock_drop(&pool->lock);
     return rc;
 }

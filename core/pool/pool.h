@@ -34,6 +34,10 @@ int gm_pool_trim(struct gm_pool *pool, uint64_t keep, uint64_t *released);
 void gm_pool_stats(struct gm_pool *pool, struct gmlake_stats *out);
 int gm_pool_walk(struct gm_pool *pool, int (*visit)(void *arg, const struct gmlake_block *block), void *arg);
 
+/* As gm_pool_walk(), with the pool's count of operations, which goes with what is visited, in *operations first. */
+int gm_pool_map(struct gm_pool *pool, int (*visit)(void *arg, const struct gmlake_block *block), void *arg,
+                uint64_t *operations);
+
 /* Verifies every invariant of block.h; 0, or -EUCLEAN with the first violation described on standard error. */
 int gm_pool_check(struct gm_pool *pool);
 

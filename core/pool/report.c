@@ -31,6 +31,7 @@ static void copy_counts(const struct gm_pool_counts *counts, struct gmlake_stats
     stats->evict = counts->evict;
     stats->trim = counts->trim;
     stats->oom = counts->oom;
+    stats->reclaimed = counts->reclaimed;
 }
 
 void gm_pool_stats(struct gm_pool *pool, struct gmlake_stats *out)
@@ -54,6 +55,8 @@ void gm_pool_stats(struct gm_pool *pool, struct gmlake_stats *out)
     out->streams = pool->stream_count;
     out->driver_calls = vmm->calls;
     out->driver_ns = vmm->ns;
+    out->high_events = vmm->high_events;
+    out->max_events = vmm->max_events;
     out->chunks = pool->chunk_count;
     gm_lock_drop(&pool->lock);
 }
@@ -141,15 +144,23 @@ static uint32_t next_range(const struct gm_pool *pool, CUdeviceptr above)
     return best;
 }
 
-int gm_pool_walk(struct gm_pool *pool, int (*visit)(void *arg, const struct gmlake_block *block), void *arg)
+int gm_pool_map(struct gm_pool *pool, int (*visit)(void *arg, const struct gmlake_block *block), void *arg,
+                uint64_t *operations)
 {
     int rc = 0;
     gm_lock_take(&pool->lock);
+    *operations = pool->sequence;
     for (uint32_t i = next_range(pool, 0); rc == 0 && i != GM_NONE; i = next_range(pool, gm_range(pool, i)->base)) {
         rc = walk_range(pool, gm_range(pool, i), visit, arg);
     }
     gm_lock_drop(&pool->lock);
     return rc;
+}
+
+int gm_pool_walk(struct gm_pool *pool, int (*visit)(void *arg, const struct gmlake_block *block), void *arg)
+{
+    uint64_t operations;
+    return gm_pool_map(pool, visit, arg, &operations);
 }
 
 static int find_locked(struct gm_pool *pool, CUdeviceptr address, struct gmlake_block *out)

@@ -231,6 +231,14 @@ void gm_stream_mark(struct gm_pool *pool)
     }
 }
 
+void gm_stream_look(struct gm_pool *pool)
+{
+    gm_stream_mark(pool);
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        poll(pool, &pool->streams[i]);
+    }
+}
+
 void gm_stream_retire(struct gm_pool *pool, CUstream handle)
 {
     for (uint32_t i = 0; i < pool->stream_count; i++) {

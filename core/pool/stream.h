@@ -48,6 +48,9 @@ void gm_stream_note_free(struct gm_pool *pool, uint32_t index);
 /* Records an event on every stream with frees that no event covers yet: what is asked about soon is known sooner. */
 void gm_stream_mark(struct gm_pool *pool);
 
+/* The same, and looks at what is done now: for a pool that is idle and would not look by itself. */
+void gm_stream_look(struct gm_pool *pool);
+
 /*
  * Makes @handle unknown, which is about to be destroyed: an event tells when its frees are done, and a later stream of
  * the same handle is another one.

@@ -2,6 +2,7 @@
  * teardown.c - the end of a pool, and giving memory back on request.
  */
 #include "access.h"
+#include "account.h"
 #include "chunk.h"
 #include "errors.h"
 #include "limit.h"
@@ -63,6 +64,7 @@ void gm_pool_finish(struct gm_pool *pool)
         gm_stream_finish(pool);
         (void)pool->vmm.cu->ctx_pop_current(&ignored);
     }
+    gm_account_uncharge(pool->vmm.reserved); /* what went with a context that is no more */
     struct gm_array *arrays[] = {&pool->nodes,     &pool->chunks, &pool->ranges,       &pool->slabs,
                                  &pool->free_bits, &pool->sizes,  &pool->slab_pending, &pool->candidates,
                                  &pool->picking,   &pool->picked, &pool->parts};

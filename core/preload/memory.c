@@ -3,13 +3,14 @@
  *
  * A program never sees a failure that it would not see without us: whatever cannot be served, for whatever reason, is
  * asked of the driver, whose answer is passed on; and where the driver has no room because we hold idle memory, that
- * is given back first.
+ * is given back first. The one exception is asked for: beyond memory_max the driver is not asked, for it would give.
  *
  * Streams: 0 and CU_STREAM_LEGACY are the legacy default stream; in a _ptsz call 0 is CU_STREAM_PER_THREAD, the calling
  * thread's own, which the core tells from those of other threads.
  *
  * CONCURRENCY  no state here.
  */
+#include "account.h"
 #include "capture.h"
 #include "hooks.h"
 #include "origin.h"
@@ -19,6 +20,7 @@
 #include "process.h"
 #include "registry.h"
 #include "target.h"
+#include "tend.h"
 #include "tunables.h"
 
 #include <stdbool.h>
@@ -134,9 +136,25 @@ static bool make_room(void)
     return released > 0;
 }
 
-/* The driver's answer; once more when it found no room and we had some. */
-#define WITH_ROOM(call)                                                                                                \
+/* Whether @bytes more would go beyond the limit of the process, after idle memory of ours was given back. */
+static bool is_beyond_max(size_t bytes)
+{
+    if (__builtin_expect(!gm_account_refuses(bytes), 1)) {
+        return false;
+    }
+    if (gm_process_is_served() && gm_process_enter()) {
+        (void)gm_tend_make_room(NULL, bytes);
+        gm_process_leave();
+    }
+    return gm_account_refuses(bytes);
+}
+
+/* The driver's answer; once more when it found no room and we had some. Beyond the limit it is not asked. */
+#define WITH_ROOM(bytes, call)                                                                                         \
     do {                                                                                                               \
+        if (is_beyond_max(bytes)) {                                                                                    \
+            return CUDA_ERROR_OUT_OF_MEMORY;                                                                           \
+        }                                                                                                              \
         CUresult rc = call;                                                                                            \
         return rc == CUDA_ERROR_OUT_OF_MEMORY && make_room() ? call : rc;                                              \
     } while (0)
@@ -146,7 +164,7 @@ CUresult gm_hook_mem_alloc(CUdeviceptr *out, size_t bytes)
     if (serve_plain(out, bytes)) {
         return CUDA_SUCCESS;
     }
-    WITH_ROOM(gm_driver_mem_alloc(out, bytes));
+    WITH_ROOM(bytes, gm_driver_mem_alloc(out, bytes));
 }
 
 CUresult gm_hook_mem_alloc_async(CUdeviceptr *out, size_t bytes, CUstream stream)
@@ -154,7 +172,7 @@ CUresult gm_hook_mem_alloc_async(CUdeviceptr *out, size_t bytes, CUstream stream
     if (serve_on_stream(out, bytes, current_pool, legacy_stream(stream))) {
         return CUDA_SUCCESS;
     }
-    WITH_ROOM(gm_driver_mem_alloc_async(out, bytes, stream));
+    WITH_ROOM(bytes, gm_driver_mem_alloc_async(out, bytes, stream));
 }
 
 CUresult gm_hook_mem_alloc_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
@@ -162,7 +180,7 @@ CUresult gm_hook_mem_alloc_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream s
     if (serve_on_stream(out, bytes, current_pool, thread_stream(stream))) {
         return CUDA_SUCCESS;
     }
-    WITH_ROOM(gm_driver_mem_alloc_async_ptsz(out, bytes, stream));
+    WITH_ROOM(bytes, gm_driver_mem_alloc_async_ptsz(out, bytes, stream));
 }
 
 CUresult gm_hook_mem_alloc_from_pool_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
@@ -170,7 +188,7 @@ CUresult gm_hook_mem_alloc_from_pool_async(CUdeviceptr *out, size_t bytes, CUmem
     if (pool != NULL && serve_on_stream(out, bytes, pool, legacy_stream(stream))) {
         return CUDA_SUCCESS;
     }
-    WITH_ROOM(gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream));
+    WITH_ROOM(bytes, gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream));
 }
 
 CUresult gm_hook_mem_alloc_from_pool_async_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
@@ -178,18 +196,25 @@ CUresult gm_hook_mem_alloc_from_pool_async_ptsz(CUdeviceptr *out, size_t bytes, 
     if (pool != NULL && serve_on_stream(out, bytes, pool, thread_stream(stream))) {
         return CUDA_SUCCESS;
     }
-    WITH_ROOM(gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream));
+    WITH_ROOM(bytes, gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream));
+}
+
+/* The bytes of a pitched allocation without the padding of its rows. */
+static size_t least_of_pitch(size_t width, size_t height)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(width, height, &bytes) ? 0 : bytes;
 }
 
 CUresult gm_hook_mem_alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element)
 {
-    WITH_ROOM(gm_driver_mem_alloc_pitch(out, pitch, width, height, element));
+    WITH_ROOM(least_of_pitch(width, height), gm_driver_mem_alloc_pitch(out, pitch, width, height, element));
 }
 
 CUresult gm_hook_mem_create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *properties,
                             unsigned long long flags)
 {
-    WITH_ROOM(gm_driver_mem_create(out, size, properties, flags));
+    WITH_ROOM(size, gm_driver_mem_create(out, size, properties, flags));
 }
 
 /* --- free --------------------------------------------------------------------------------------------------------- */

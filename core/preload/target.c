@@ -166,7 +166,11 @@ CUresult gm_hook_stream_destroy_v2(CUstream stream)
 static void end_device(CUdevice device)
 {
     if (device >= 0 && device < DEVICES && atomic_load(&served[device].context) != NULL) {
+        struct gmlake *allocator = atomic_load(&served[device].allocator);
         atomic_store(&served[device].context, GONE);
+        if (allocator != NULL) {
+            gm_registry_end(allocator);
+        }
     }
 }
 

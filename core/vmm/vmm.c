@@ -3,6 +3,7 @@
  */
 #include "vmm.h"
 
+#include "account.h"
 #include "errors.h"
 
 #include <errno.h>
@@ -87,8 +88,15 @@ void gm_vmm_unreserve(struct gm_vmm *vmm, CUdeviceptr address, uint64_t size)
 int gm_vmm_create(struct gm_vmm *vmm, uint64_t size, CUmemGenericAllocationHandle *out)
 {
     CUmemGenericAllocationHandle handle = 0;
+    enum gm_charge charge = gm_account_charge(size);
+    if (charge == GM_CHARGE_REFUSED) {
+        vmm->max_events++;
+        return gm_error_from_driver(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    vmm->high_events += charge == GM_CHARGE_BEYOND_HIGH;
     int rc = DRIVER_CALL(vmm, mem_create(&handle, size, &vmm->properties, 0));
     if (rc < 0) {
+        gm_account_uncharge(size);
         return rc;
     }
     vmm->reserved += size;
@@ -103,6 +111,7 @@ void gm_vmm_release(struct gm_vmm *vmm, CUmemGenericAllocationHandle handle, uin
 {
     if (DRIVER_CALL(vmm, mem_release(handle)) == 0) {
         vmm->reserved -= size;
+        gm_account_uncharge(size);
     }
 }
 

@@ -33,6 +33,7 @@ struct gm_vmm {
     uint64_t mappings, mappings_peak;
     uint64_t va_bytes;
     uint64_t calls, ns; /* calls of this layer and the time in them */
+    uint64_t high_events, max_events; /* limits of the process that a new chunk crossed, or would have crossed */
 };
 
 /* Readies *vmm for device ordinal @device. -ENODEV, -ENOTSUP (no VMM, or another page size), -EIO. */
@@ -42,7 +43,7 @@ int gm_vmm_init(struct gm_vmm *vmm, const struct gm_cu *cu, int device);
 int gm_vmm_reserve(struct gm_vmm *vmm, uint64_t size, uint64_t alignment, CUdeviceptr *out);
 void gm_vmm_unreserve(struct gm_vmm *vmm, CUdeviceptr address, uint64_t size);
 
-/* Creates a physical chunk of @size bytes (whole pages). -ENOMEM: the device is full. */
+/* Creates a physical chunk of @size bytes (whole pages). -ENOMEM: the device is full, or the process at its limit. */
 int gm_vmm_create(struct gm_vmm *vmm, uint64_t size, CUmemGenericAllocationHandle *out);
 void gm_vmm_release(struct gm_vmm *vmm, CUmemGenericAllocationHandle handle, uint64_t size);
 

@@ -45,7 +45,7 @@ static int give_device(unsigned index, struct gm_agent_device *out)
     return 0;
 }
 
-static const struct gm_agent_ops ops = {count_devices, give_device};
+static const struct gm_agent_ops ops = {.device_count = count_devices, .device = give_device};
 
 static const char *set_stat(char *name, uint64_t value)
 {

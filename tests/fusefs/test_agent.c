@@ -37,7 +37,7 @@ static int give_device(unsigned index, struct gm_agent_device *out)
     return 0;
 }
 
-static const struct gm_agent_ops ops = {count_devices, give_device};
+static const struct gm_agent_ops ops = {.device_count = count_devices, .device = give_device};
 
 /* A daemon without a mount. */
 struct daemon {

@@ -1,6 +1,7 @@
 /*
  * test_tunables.c - each tunable changes what the next allocation does. For every row of tunables.def there is a test.
  */
+#include "agent.h"
 #include "pool_test.h"
 
 /* Stitching is possible, and cheaper than growing: many free chunks, no live neighbour. */
@@ -359,6 +360,45 @@ static void release_threshold(void)
     end();
 }
 SIM_TEST(release_threshold, "SIMCUDA_MEMORY=1G", NULL)
+
+/* The limits belong to the process; test_account.c has the rest of what they do. */
+static void memory_max(void)
+{
+    begin();
+    gm_agent_stop(); /* which would act on the limits, too */
+    set("memory_max", "64M");
+    gmlake_ptr most = take(60 * MIB);
+    expect_refused(ENOMEM, 10 * MIB);
+    check(stats().reserved <= 64 * MIB);
+    check(stats().max_events > 0 && stats().oom == 1);
+    set("memory_max", "max");
+    give(take(10 * MIB));
+    give(most);
+    set("memory_max", "default");
+    end();
+}
+SIM_TEST(memory_max, "SIMCUDA_MEMORY=1G", NULL)
+
+static void memory_high(void)
+{
+    begin();
+    gm_agent_stop();
+    set("stitch_min", "64M");
+    set("memory_high", "100M");
+    scatter(4 * MIB, 40);
+    check_number(1, stats().high_events);
+    uint64_t before = stats().reserved;
+    gmlake_ptr stitched = take(40 * MIB);
+    check_number(before, stats().reserved); /* although stitch_min says to grow */
+    check_number(1, stats().stitched_blocks);
+    gmlake_ptr grown = take(60 * MIB); /* nobody is refused */
+    check(stats().reserved > before);
+    give(stitched);
+    give(grown);
+    set("memory_high", "default");
+    end();
+}
+SIM_TEST(memory_high, "SIMCUDA_MEMORY=1G", NULL)
 
 int main(void)
 {
