@@ -14,8 +14,8 @@
 
 /*
  * Gives back about @bytes of idle memory (UINT64_MAX: all) from all devices; waits for work on the device until
- * @deadline_ns (CLOCK_MONOTONIC) if need be. *released gets the bytes given back. -EAGAIN: it is less than @bytes, or with
- * UINT64_MAX some idle memory is still in use by the device.
+ * @deadline_ns (CLOCK_MONOTONIC) if need be. *released gets the bytes given back. -EAGAIN: it is less than @bytes, or
+ * with UINT64_MAX some idle memory is still in use by the device.
  */
 int gm_tend_reclaim(uint64_t bytes, uint64_t deadline_ns, uint64_t *released);
 

@@ -32,7 +32,7 @@
 #define ALIVE_NS           1000000000ull
 #define CONNECT_FIRST_MS   50
 #define CONNECT_SLOWEST_MS 1000
-#define WORKING_MS         2  /* between looks at what the worker does */
+#define WORKING_MS         2 /* between looks at what the worker does */
 #define TRY_AGAIN_NS       1000000000ull
 #define TEND_DEADLINE_NS   1000000000ull
 

@@ -33,9 +33,9 @@ struct gm_addresses {
 struct gm_connection {
     int fd;
     ino_t inode;
-    uint64_t serial;                                 /* of the last registration; 0: there was none */
-    struct gmlake_ctl_stats_page *stats;             /* ours to write; the account only if there is one */
-    size_t stats_size;                               /* bytes mapped of it */
+    uint64_t serial;                     /* of the last registration; 0: there was none */
+    struct gmlake_ctl_stats_page *stats; /* ours to write; the account only if there is one */
+    size_t stats_size;                   /* bytes mapped of it */
     bool has_account;
     const struct gmlake_ctl_tunables_page *tunables; /* never unmapped: the overrides stay in force without a daemon */
 };

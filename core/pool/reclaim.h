@@ -10,8 +10,8 @@
 #include "block.h"
 
 /*
- * Gives back free chunks of about @bytes as far as the work that used them is done; waits for nothing. Returns the bytes
- * given back. *pending: more may be free once work on the device is done.
+ * Gives back free chunks of about @bytes as far as the work that used them is done; waits for nothing. Returns the
+ * bytes given back. *pending: more may be free once work on the device is done.
  */
 uint64_t gm_pool_reclaim(struct gm_pool *pool, uint64_t bytes, bool *pending);
 

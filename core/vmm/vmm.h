@@ -32,7 +32,7 @@ struct gm_vmm {
     uint64_t reserved, reserved_peak;         /* bytes of live handles */
     uint64_t mappings, mappings_peak;
     uint64_t va_bytes;
-    uint64_t calls, ns; /* calls of this layer and the time in them */
+    uint64_t calls, ns;               /* calls of this layer and the time in them */
     uint64_t high_events, max_events; /* limits of the process that a new chunk crossed, or would have crossed */
 };
 

@@ -7,8 +7,8 @@
  *   [1] the tunables page: the daemon writes, the process reads (it cannot map it writable).
  * Both are memory files that the daemon created, sized and sealed. The connection stays open as a sign of life. To a
  * process that knows requests (GMLAKE_CTL_FEATURE_REQUESTS) the daemon sends some, each with a number, and the process
- * answers by that number when it has done it; it may take its time and answer in any order. Unknown messages are ignored
- * on both sides.
+ * answers by that number when it has done it; it may take its time and answer in any order. Unknown messages are
+ * ignored on both sides.
  *
  * COMPATIBILITY  Statistics and tunables are numbered by their rows in stats.def and tunables.def, which only grow,
  *                and the pages have room for GMLAKE_CTL_STATS_MAX and GMLAKE_CTL_TUNABLES_MAX rows: the two sides may
@@ -59,7 +59,9 @@ enum gmlake_ctl_type {
 };
 
 /* Bits of features. */
-#define GMLAKE_CTL_FEATURE_REQUESTS 1u /* knows the messages from LOOK on, and the account behind the statistics page */
+#define GMLAKE_CTL_FEATURE_REQUESTS                                                                                    \
+    1u /* knows the messages from LOOK on, and the account behind the statistics page                                  \
+        */
 
 /* No message is longer. */
 #define GMLAKE_CTL_MESSAGE_MAX 4096u
@@ -81,7 +83,8 @@ struct gmlake_ctl_hello {
     uint64_t features;      /* of the process */
     /* Overrides set for this very process through a daemon that is gone; a new daemon takes them over. */
     uint64_t wanted[GMLAKE_CTL_TUNABLES_MAX];
-    uint64_t serial; /* of the registration with that daemon, as WELCOME gave it; 0, or a message that ends before: none */
+    uint64_t
+        serial; /* of the registration with that daemon, as WELCOME gave it; 0, or a message that ends before: none */
 };
 _Static_assert(sizeof(struct gmlake_ctl_hello) == 40 + 8 * GMLAKE_CTL_TUNABLES_MAX, "HELLO");
 

@@ -229,7 +229,8 @@ static void waits_for_the_device(void)
 }
 SIM_TEST(waits_for_the_device, "SIMCUDA_MEMORY=256M", "SIMCUDA_STREAM_DELAY_US=5000", NULL)
 
-/* The agent itself, without a daemon: an idle process gives back what is beyond memory_high, and what is kept for reuse. */
+/* The agent itself, without a daemon: an idle process gives back what is beyond memory_high, and what is kept for
+ * reuse. */
 static bool comes_down_to(uint64_t bytes)
 {
     for (int i = 0; i < 1000 && gm_account_current() > bytes; i++) {
