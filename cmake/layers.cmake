@@ -12,13 +12,22 @@ function(gm_layer name)
   # A call of the allocator is some 50 ns over six small files: inlining across them saves a tenth of it. The preload
   # library's entry points are written in assembly, which link-time optimisation would lose.
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT name STREQUAL "preload" AND NOT GMLAKE_SANITIZE)
-    set_property(TARGET gm_${name} PROPERTY INTERPROCEDURAL_OPTIMIZATION_RELWITHDEBINFO ON)
+    target_compile_options(gm_${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-flto=auto;-ffat-lto-objects>)
   endif()
 endfunction()
 
-# gm_link_layers(TARGET layer...): links the objects of the named layers into TARGET.
+# gm_link_layers(TARGET [WHOLE] layer...): links the objects of the named layers into TARGET. WHOLE: optimise across
+# them; for what is installed or measured. The many programs of the tests take the plain code, which links at once.
 function(gm_link_layers target)
-  foreach(layer IN LISTS ARGN)
+  cmake_parse_arguments(arg "WHOLE" "" "" ${ARGN})
+  foreach(layer IN LISTS arg_UNPARSED_ARGUMENTS)
     target_link_libraries(${target} PRIVATE gm_${layer})
   endforeach()
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT GMLAKE_SANITIZE)
+    if(arg_WHOLE)
+      target_link_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-flto=auto>)
+    else()
+      target_link_options(${target} PRIVATE -fno-lto -fno-use-linker-plugin)
+    endif()
+  endif()
 endfunction()
