@@ -200,6 +200,20 @@ int gm_registry_get(int device, struct gmlake **out)
 void gm_registry_end(struct gmlake *allocator)
 {
     atomic_store(&allocator->ended, true);
+    gm_lock_take(&lock);
+    wait_until_unpinned_locked(allocator);
+    gm_lock_drop(&lock);
+}
+
+void gm_registry_orphan(struct gmlake *allocator)
+{
+    gm_pool_orphan(&allocator->pool);
+}
+
+void gm_registry_adopt(struct gmlake *allocator, CUcontext context)
+{
+    gm_pool_adopt(&allocator->pool, context);
+    atomic_store(&allocator->ended, false);
 }
 
 struct gmlake *gm_registry_owner(gmlake_ptr address)

@@ -8,6 +8,7 @@
 #ifndef GM_REGISTRY_H
 #define GM_REGISTRY_H
 
+#include <cuda.h>
 #include <gmlake/gmlake.h>
 
 /*
@@ -19,8 +20,18 @@ int gm_registry_get(int device, struct gmlake **out);
 /* The allocator whose address ranges contain @address, live block or not; NULL: not ours. Lock-free. */
 struct gmlake *gm_registry_owner(gmlake_ptr address);
 
-/* The context of @allocator is about to be destroyed, or has been: nothing is done to it from aside any more. */
+/*
+ * The context of @allocator is about to end, or has ended: nothing is done to it from aside any more, and nothing is
+ * under way.
+ */
 void gm_registry_end(struct gmlake *allocator);
+
+/*
+ * When it has ended: free memory goes back to the device, live blocks stay valid. Then gives the allocator to @context,
+ * another one of its device, or the same if it did not end.
+ */
+void gm_registry_orphan(struct gmlake *allocator);
+void gm_registry_adopt(struct gmlake *allocator, CUcontext context);
 
 /* Calls @visit for each allocator, under the registry lock, until it returns non-zero, which is returned. */
 int gm_registry_each(int (*visit)(void *arg, struct gmlake *allocator, int device), void *arg);

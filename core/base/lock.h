@@ -13,11 +13,12 @@
 #include <stdatomic.h>
 
 enum gm_lock_rank {
-    GM_RANK_CREATE = 1, /* api: making the shared allocator of a device */
-    GM_RANK_REGISTRY,   /* api: the list of allocators of the process */
-    GM_RANK_POOL,       /* pool: everything of one device's pool */
-    GM_RANK_TUNABLES,   /* ctl: writers of tunables (readers take no lock) */
-    GM_RANK_ORIGIN,     /* preload: which blocks came from plain calls */
+    GM_RANK_CONTEXTS = 1, /* preload: which context has which allocator (readers take no lock) */
+    GM_RANK_CREATE,       /* api: making the shared allocator of a device */
+    GM_RANK_REGISTRY,     /* api: the list of allocators of the process */
+    GM_RANK_POOL,         /* pool: everything of one device's pool */
+    GM_RANK_TUNABLES,     /* ctl: writers of tunables (readers take no lock) */
+    GM_RANK_ORIGIN,       /* preload: which blocks came from plain calls */
     GM_RANK_COUNT
 };
 

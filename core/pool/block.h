@@ -206,7 +206,7 @@ struct gm_pool_counts {
 struct gm_pool {
     struct gm_lock lock; /* rank GM_RANK_POOL; guards everything in the pool */
     struct gm_vmm vmm;
-    CUcontext context; /* of the thread that made the pool: events live in it */
+    CUcontext context; /* of the thread that made the pool: events live in it. NULL: it has ended */
 
     uint64_t sequence;  /* operations so far: the clock of stamps */
     uint64_t all_done;  /* the context was synchronised after this sequence: all work up to it is done */

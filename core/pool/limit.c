@@ -89,6 +89,14 @@ int gm_limit_settle(struct gm_pool *pool)
     return 0;
 }
 
+void gm_limit_end_context(struct gm_pool *pool)
+{
+    gm_stream_end_all(pool);
+    pool->all_done = pool->sequence;
+    release_settled(pool, 0, pool->sequence);
+    gm_slab_collect(pool);
+}
+
 /* Streams whose pending frees hide chunks from @stream get waited for on the GPU. */
 static bool wait_for_hidden(struct gm_pool *pool, uint32_t stream, bool all)
 {

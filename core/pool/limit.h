@@ -42,4 +42,8 @@ uint64_t gm_limit_trim(struct gm_pool *pool, uint64_t keep);
 /* Pays the context synchronisation owed for gm_pool_free_sync(), with the lock dropped. 0 or -errno. */
 int gm_limit_settle(struct gm_pool *pool);
 
+/* What gm_limit_settle() does after the wait, when the context has ended: its streams are no more, nothing is pending.
+ */
+void gm_limit_end_context(struct gm_pool *pool);
+
 #endif

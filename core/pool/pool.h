@@ -16,6 +16,14 @@ int gm_pool_init(struct gm_pool *pool, const struct gm_cu *cu, int device);
 /* Waits for the device and gives everything back, live blocks included. */
 void gm_pool_finish(struct gm_pool *pool);
 
+/*
+ * To be called when the context that the pool was made under has ended, and with it all work, streams and events of
+ * it: what waited for them is free, and free memory goes back to the device. Live blocks stay valid. Until
+ * gm_pool_adopt() nothing can be allocated; what is freed meanwhile is reused after a synchronisation of the new one.
+ */
+void gm_pool_orphan(struct gm_pool *pool);
+void gm_pool_adopt(struct gm_pool *pool, CUcontext context);
+
 /* @bytes > 0. Errors as gmlake_alloc(). */
 int gm_pool_alloc(struct gm_pool *pool, size_t bytes, CUstream stream, CUdeviceptr *out);
 

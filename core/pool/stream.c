@@ -159,31 +159,44 @@ static bool is_capturing(const struct gm_pool *pool, CUstream handle)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+/* Records the event in @place of @stream, which the driver knows as @handle in the current context. */
+static bool record_in(struct gm_pool *pool, struct gm_stream *stream, uint32_t place, CUstream handle)
+{
+    const struct gm_cu *cu = pool->vmm.cu;
+    if (is_capturing(pool, handle)) {
+        return false;
+    }
+    if (stream->events[place] == NULL && cu->event_create(&stream->events[place], CU_EVENT_DISABLE_TIMING) != 0) {
+        stream->events[place] = NULL;
+        return false;
+    }
+    CUstreamCaptureMode mode = enter_relaxed(pool);
+    CUresult code = cu->event_record(stream->events[place], handle);
+    leave_relaxed(pool, mode);
+    return code == CUDA_SUCCESS;
+}
+
 /*
  * Records an event for all frees on @stream so far; with all events in flight, the newest one once more. Where that
- * cannot be done they stay pending until a synchronisation.
+ * cannot be done they stay pending until a synchronisation. Events, and what the handles of default streams mean, are
+ * the current context's, which need not be the pool's: a thread may free or destroy a stream under any.
  */
 static void record(struct gm_pool *pool, struct gm_stream *stream)
 {
-    const struct gm_cu *cu = pool->vmm.cu;
-    CUstream handle;
-    if (!gm_stream_name(stream, &handle) || is_capturing(pool, handle)) {
-        return;
-    }
     bool full = stream->count == GM_STREAM_EVENTS;
     uint32_t place = (stream->head + stream->count - (full ? 1 : 0)) % GM_STREAM_EVENTS;
-    if (stream->events[place] == NULL && cu->event_create(&stream->events[place], CU_EVENT_DISABLE_TIMING) != 0) {
-        stream->events[place] = NULL;
+    CUstream handle;
+    CUcontext ignored;
+    if (!gm_stream_name(stream, &handle) || pool->vmm.cu->ctx_push_current(pool->context) != CUDA_SUCCESS) {
         return;
     }
-    CUstreamCaptureMode mode = enter_relaxed(pool);
-    if (cu->event_record(stream->events[place], handle) == CUDA_SUCCESS) {
+    if (record_in(pool, stream, place, handle)) {
         stream->recorded[place] = pool->sequence;
         stream->last_record = pool->sequence;
         stream->freed_before = pool->freed_bytes;
         stream->count += full ? 0 : 1;
     }
-    leave_relaxed(pool, mode);
+    pool->vmm.cu->ctx_pop_current(&ignored);
 }
 
 static void poll(struct gm_pool *pool, struct gm_stream *stream)
@@ -247,6 +260,14 @@ void gm_stream_retire(struct gm_pool *pool, CUstream handle)
             mark(pool, stream);
             stream->handle = RETIRED;
         }
+    }
+}
+
+void gm_stream_end_all(struct gm_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        memset(pool->streams[i].events, 0, sizeof pool->streams[i].events);
+        begin_anew(pool, &pool->streams[i], UNUSED);
     }
 }
 

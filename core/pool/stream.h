@@ -57,6 +57,9 @@ void gm_stream_look(struct gm_pool *pool);
  */
 void gm_stream_retire(struct gm_pool *pool, CUstream handle);
 
+/* All streams have ended with the context, their events too, and all their work is done. */
+void gm_stream_end_all(struct gm_pool *pool);
+
 bool gm_stream_sees_slow(struct gm_pool *pool, uint64_t stamp, uint32_t stream);
 
 /* Whether work on @stream may use memory stamped @stamp. */

@@ -1,10 +1,11 @@
 /*
- * teardown.c - the end of a pool, and giving memory back on request.
+ * teardown.c - the end of a pool or of its context, and giving memory back on request.
  */
 #include "access.h"
 #include "account.h"
 #include "chunk.h"
 #include "errors.h"
+#include "evict.h"
 #include "limit.h"
 #include "pool.h"
 #include "range.h"
@@ -30,6 +31,24 @@ int gm_pool_trim(struct gm_pool *pool, uint64_t keep, uint64_t *released)
         *released = bytes;
     }
     return rc;
+}
+
+void gm_pool_orphan(struct gm_pool *pool)
+{
+    gm_lock_take(&pool->lock);
+    pool->context = NULL;
+    gm_limit_end_context(pool);
+    gm_slab_release_empty(pool);
+    gm_evict_all(pool);
+    (void)gm_limit_trim(pool, 0);
+    gm_lock_drop(&pool->lock);
+}
+
+void gm_pool_adopt(struct gm_pool *pool, CUcontext context)
+{
+    gm_lock_take(&pool->lock);
+    pool->context = context;
+    gm_lock_drop(&pool->lock);
 }
 
 /* Unmaps and releases without a look at what is in use: the device has been waited for, and all is to go. */

@@ -4,6 +4,7 @@
 #include "capture.h"
 
 #include "hooks.h"
+#include "target.h"
 
 atomic_uint gm_capture_count;
 
@@ -24,10 +25,14 @@ void gm_capture_restore(struct gm_capture_scope *scope)
     gm_driver_thread_exchange_capture_mode(&scope->before);
 }
 
+/* The wait that a plain free owes: for every context that can have used the block. */
 static CUresult CUDAAPI synchronize_unless_capturing(void)
 {
-    return atomic_load_explicit(&gm_capture_count, memory_order_relaxed) != 0 ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-                                                                              : gm_driver_ctx_synchronize();
+    if (atomic_load_explicit(&gm_capture_count, memory_order_relaxed) != 0) {
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    CUresult rc = gm_driver_ctx_synchronize();
+    return rc == CUDA_SUCCESS ? gm_target_synchronize_others() : rc;
 }
 
 void gm_capture_guard(struct gm_cu *table)

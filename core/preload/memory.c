@@ -121,19 +121,14 @@ static bool serve_on_stream(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
 static bool make_room(void)
 {
     struct gm_capture_scope capture;
-    struct gm_target target;
-    size_t released = 0;
     if (!gm_process_is_served() || !gm_process_enter()) {
         return false;
     }
     gm_capture_enter(&capture);
-    if (gm_target_current_served(&target)) {
-        gmlake_trim(target.allocator, 0, &released);
-        gm_target_leave(&target);
-    }
+    bool released = gm_target_trim() > 0;
     gm_capture_leave(&capture);
     gm_process_leave();
-    return released > 0;
+    return released;
 }
 
 /* Whether @bytes more would go beyond the limit of the process, after idle memory of ours was given back. */
@@ -149,54 +144,53 @@ static bool is_beyond_max(size_t bytes)
     return gm_account_refuses(bytes);
 }
 
-/* The driver's answer; once more when it found no room and we had some. Beyond the limit it is not asked. */
-#define WITH_ROOM(bytes, call)                                                                                         \
+/*
+ * Serves by @serve, else gives the answer of @call to the driver; both once more when there was no room and idle memory
+ * of ours was given back. That is this context's, which may be in the wrong pieces, and that of others. Beyond the
+ * limit the driver is not asked.
+ */
+#define SERVE_OR_CALL(serve, bytes, call)                                                                              \
     do {                                                                                                               \
+        if (serve) {                                                                                                   \
+            return CUDA_SUCCESS;                                                                                       \
+        }                                                                                                              \
         if (is_beyond_max(bytes)) {                                                                                    \
             return CUDA_ERROR_OUT_OF_MEMORY;                                                                           \
         }                                                                                                              \
         CUresult rc = call;                                                                                            \
-        return rc == CUDA_ERROR_OUT_OF_MEMORY && make_room() ? call : rc;                                              \
+        if (rc != CUDA_ERROR_OUT_OF_MEMORY || !make_room()) {                                                          \
+            return rc;                                                                                                 \
+        }                                                                                                              \
+        return (serve) ? CUDA_SUCCESS : call;                                                                          \
     } while (0)
 
 CUresult gm_hook_mem_alloc(CUdeviceptr *out, size_t bytes)
 {
-    if (serve_plain(out, bytes)) {
-        return CUDA_SUCCESS;
-    }
-    WITH_ROOM(bytes, gm_driver_mem_alloc(out, bytes));
+    SERVE_OR_CALL(serve_plain(out, bytes), bytes, gm_driver_mem_alloc(out, bytes));
 }
 
 CUresult gm_hook_mem_alloc_async(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    if (serve_on_stream(out, bytes, current_pool, legacy_stream(stream))) {
-        return CUDA_SUCCESS;
-    }
-    WITH_ROOM(bytes, gm_driver_mem_alloc_async(out, bytes, stream));
+    SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, legacy_stream(stream)), bytes,
+                  gm_driver_mem_alloc_async(out, bytes, stream));
 }
 
 CUresult gm_hook_mem_alloc_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    if (serve_on_stream(out, bytes, current_pool, thread_stream(stream))) {
-        return CUDA_SUCCESS;
-    }
-    WITH_ROOM(bytes, gm_driver_mem_alloc_async_ptsz(out, bytes, stream));
+    SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, thread_stream(stream)), bytes,
+                  gm_driver_mem_alloc_async_ptsz(out, bytes, stream));
 }
 
 CUresult gm_hook_mem_alloc_from_pool_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    if (pool != NULL && serve_on_stream(out, bytes, pool, legacy_stream(stream))) {
-        return CUDA_SUCCESS;
-    }
-    WITH_ROOM(bytes, gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream));
+    SERVE_OR_CALL(pool != NULL && serve_on_stream(out, bytes, pool, legacy_stream(stream)), bytes,
+                  gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream));
 }
 
 CUresult gm_hook_mem_alloc_from_pool_async_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    if (pool != NULL && serve_on_stream(out, bytes, pool, thread_stream(stream))) {
-        return CUDA_SUCCESS;
-    }
-    WITH_ROOM(bytes, gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream));
+    SERVE_OR_CALL(pool != NULL && serve_on_stream(out, bytes, pool, thread_stream(stream)), bytes,
+                  gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream));
 }
 
 /* The bytes of a pitched allocation without the padding of its rows. */
@@ -208,13 +202,13 @@ static size_t least_of_pitch(size_t width, size_t height)
 
 CUresult gm_hook_mem_alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element)
 {
-    WITH_ROOM(least_of_pitch(width, height), gm_driver_mem_alloc_pitch(out, pitch, width, height, element));
+    SERVE_OR_CALL(false, least_of_pitch(width, height), gm_driver_mem_alloc_pitch(out, pitch, width, height, element));
 }
 
 CUresult gm_hook_mem_create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *properties,
                             unsigned long long flags)
 {
-    WITH_ROOM(size, gm_driver_mem_create(out, size, properties, flags));
+    SERVE_OR_CALL(false, size, gm_driver_mem_create(out, size, properties, flags));
 }
 
 /* --- free --------------------------------------------------------------------------------------------------------- */

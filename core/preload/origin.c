@@ -97,6 +97,23 @@ void gm_origin_drop(CUdeviceptr address)
     gm_lock_drop(&lock);
 }
 
+bool gm_origin_drop_next_of(CUcontext context, size_t *cursor, CUdeviceptr *address)
+{
+    bool found = false;
+    gm_lock_take(&lock);
+    for (size_t i = *cursor; !found && i < capacity; i++) {
+        if (records[i].address != 0 && records[i].context == context) {
+            *address = records[i].address;
+            *cursor = i; /* what closes the gap may be another one */
+            close_gap(i);
+            count--;
+            found = true;
+        }
+    }
+    gm_lock_drop(&lock);
+    return found;
+}
+
 bool gm_origin_is_plain(CUdeviceptr address, CUcontext *context)
 {
     bool found = false;

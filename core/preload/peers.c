@@ -37,8 +37,8 @@ static void admit(CUdevice device, CUdevice peer)
         return;
     }
     atomic_fetch_or(&admitted[device], (uint64_t)1 << peer);
-    struct gmlake *allocator = gm_target_allocator(device);
-    if (allocator != NULL && gm_process_enter()) {
+    struct gmlake *allocator;
+    for (unsigned i = 0; (allocator = gm_target_allocator(device, i)) != NULL && gm_process_enter(); i++) {
         gm_peers_apply(device, allocator);
         gm_process_leave();
     }

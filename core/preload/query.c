@@ -25,17 +25,15 @@
  */
 static size_t idle_bytes(void)
 {
-    struct gm_target target;
-    struct gmlake_stats stats = {.size = sizeof stats};
+    struct gmlake *allocator;
+    CUdevice device;
     size_t idle = 0;
-    if (!gm_process_is_served() || !gm_process_enter()) {
+    if (!gm_process_is_served() || gm_driver_ctx_get_device(&device) != CUDA_SUCCESS || !gm_process_enter()) {
         return 0;
     }
-    if (gm_target_current_served(&target)) {
-        if (gmlake_get_stats(target.allocator, &stats) == 0) {
-            idle = stats.reserved - stats.allocated;
-        }
-        gm_target_leave(&target);
+    for (unsigned i = 0; (allocator = gm_target_allocator(device, i)) != NULL; i++) {
+        struct gmlake_stats stats = {.size = sizeof stats};
+        idle += gmlake_get_stats(allocator, &stats) == 0 ? stats.reserved - stats.allocated : 0;
     }
     gm_process_leave();
     return idle;

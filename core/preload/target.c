@@ -1,31 +1,40 @@
 /*
- * target.c - from contexts and streams to devices and allocators; and the end of both.
+ * target.c - from contexts and streams to devices and allocators.
  */
 #include "target.h"
 
 #include "hooks.h"
+#include "lock.h"
+#include "origin.h"
 #include "peers.h"
-#include "process.h"
 #include "registry.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-#define DEVICES 64 /* devices beyond that are the driver's */
+#define DEVICES  64 /* devices beyond that are the driver's */
+#define CONTEXTS 64 /* and so are contexts beyond that, at a time */
 
-/* In place of a served context that is no more; no context is it. */
+/* In place of a context that is no more; no context is it. */
 #define GONE ((CUcontext)(uintptr_t)-1)
 
-/* Invariant: where allocator is not NULL, context is not, either: it was current when the allocator was made. */
-static struct {
-    _Atomic(CUcontext) context; /* NULL, then a context, then perhaps GONE */
+/*
+ * Invariant: allocator is that of device, and never changes once it is set. NULL: the context is the driver's.
+ * ended is the context that allocator was last given to, if that is suspended or has ended: context is GONE then.
+ */
+static struct served {
+    _Atomic(CUcontext) context;
     _Atomic(struct gmlake *) allocator;
-} served[DEVICES];
+    CUcontext ended; /* guarded by the lock */
+    CUdevice device;
+} served[CONTEXTS];
+static atomic_uint served_count;
+
+static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_CONTEXTS);
 
 /* Fixed after gm_target_start(). */
 static int device_count;
 
-/* A second context of a served device has called. */
 static atomic_bool several_contexts;
 
 bool gm_target_start(void)
@@ -38,19 +47,26 @@ bool gm_target_start(void)
     return true;
 }
 
-static bool find(CUcontext context, struct gm_target *out)
+/* The entry of @context; NULL: none. */
+static struct served *entry_of(CUcontext context)
 {
-    for (int device = 0; device < device_count; device++) {
-        if (atomic_load_explicit(&served[device].context, memory_order_relaxed) == context) {
-            *out = (struct gm_target){
-                .allocator = atomic_load_explicit(&served[device].allocator, memory_order_acquire),
-                .device = device,
-                .pushed = false,
-            };
-            return out->allocator != NULL;
+    unsigned count = atomic_load_explicit(&served_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        if (atomic_load_explicit(&served[i].context, memory_order_acquire) == context) {
+            return &served[i];
         }
     }
-    return false;
+    return NULL;
+}
+
+static bool fill(const struct served *entry, struct gm_target *out)
+{
+    *out = (struct gm_target){
+        .allocator = atomic_load_explicit(&entry->allocator, memory_order_acquire),
+        .device = entry->device,
+        .pushed = false,
+    };
+    return out->allocator != NULL;
 }
 
 static bool current_context(CUcontext *out)
@@ -58,43 +74,86 @@ static bool current_context(CUcontext *out)
     return gm_driver_ctx_get_current(out) == CUDA_SUCCESS && *out != NULL;
 }
 
-/* The first allocation of a device, or one under a context that is not served. */
+static struct served *append(CUcontext context, CUdevice device, struct gmlake *allocator)
+{
+    unsigned count = atomic_load_explicit(&served_count, memory_order_relaxed);
+    if (count == CONTEXTS) {
+        return NULL;
+    }
+    served[count].device = device;
+    atomic_store_explicit(&served[count].allocator, allocator, memory_order_relaxed);
+    atomic_store_explicit(&served[count].context, context, memory_order_relaxed);
+    atomic_store_explicit(&served_count, count + 1, memory_order_release);
+    return &served[count];
+}
+
+/* An allocator of @device that no context has any more. */
+static struct served *ownerless(CUdevice device)
+{
+    for (unsigned i = 0; i < served_count; i++) {
+        if (served[i].context == GONE && served[i].ended == NULL && served[i].device == device) {
+            return &served[i];
+        }
+    }
+    return NULL;
+}
+
+/* A new allocator of @device: the one that the process shares, or, for a second context, one of its own. */
+static struct gmlake *make_allocator(CUdevice device)
+{
+    struct gmlake *allocator;
+    if (gm_registry_get(device, &allocator) != 0) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < served_count; i++) {
+        if (served[i].allocator == allocator) {
+            return gmlake_create(device, &allocator) == 0 ? allocator : NULL;
+        }
+    }
+    return allocator;
+}
+
+static struct served *begin_locked(CUcontext context, CUdevice device)
+{
+    struct served *entry = entry_of(context);
+    if (entry != NULL) {
+        return entry;
+    }
+    entry = ownerless(device);
+    if (entry != NULL) {
+        gm_registry_adopt(entry->allocator, context);
+        atomic_store_explicit(&entry->context, context, memory_order_release);
+        return entry;
+    }
+    struct gmlake *allocator = served_count < CONTEXTS ? make_allocator(device) : NULL;
+    return allocator == NULL ? NULL : append(context, device, allocator);
+}
+
+/* The first allocation under a context. */
 static bool begin(CUcontext context, struct gm_target *out)
 {
     CUdevice device;
-    CUcontext known = NULL;
-    struct gmlake *allocator;
     if (gm_driver_ctx_get_device(&device) != CUDA_SUCCESS || device < 0 || device >= device_count) {
         return false;
     }
-    if (!atomic_compare_exchange_strong(&served[device].context, &known, context) && known != context) {
-        atomic_store_explicit(&several_contexts, true, memory_order_relaxed);
+    gm_lock_take(&lock);
+    struct served *entry = begin_locked(context, device);
+    gm_lock_drop(&lock);
+    if (entry == NULL || !fill(entry, out)) {
         return false;
     }
-    if (gm_registry_get(device, &allocator) != 0) {
-        return false;
-    }
-    atomic_store(&served[device].allocator, allocator);
-    gm_peers_apply(device, allocator);
-    *out = (struct gm_target){.allocator = allocator, .device = device, .pushed = false};
+    gm_peers_apply(device, out->allocator);
     return true;
-}
-
-struct gmlake *gm_target_allocator(CUdevice device)
-{
-    return atomic_load(&served[device].allocator);
 }
 
 bool gm_target_current(struct gm_target *out)
 {
     CUcontext context;
-    return current_context(&context) && (find(context, out) || begin(context, out));
-}
-
-bool gm_target_current_served(struct gm_target *out)
-{
-    CUcontext context;
-    return current_context(&context) && find(context, out);
+    if (!current_context(&context)) {
+        return false;
+    }
+    const struct served *entry = entry_of(context);
+    return entry != NULL ? fill(entry, out) : begin(context, out);
 }
 
 bool gm_target_of_stream(CUstream stream, struct gm_target *out)
@@ -131,101 +190,140 @@ void gm_target_leave(const struct gm_target *target)
     }
 }
 
-/* --- streams that end --------------------------------------------------------------------------------------------- */
+/* --- all of a device ---------------------------------------------------------------------------------------------- */
 
-/* A later stream may get the same handle. The default streams have no end. */
-static void forget_stream(CUstream stream)
+struct gmlake *gm_target_allocator(CUdevice device, unsigned index)
 {
-    if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD || !gm_process_is_served() ||
-        !gm_process_enter()) {
-        return;
-    }
-    for (int device = 0; device < device_count; device++) {
-        struct gmlake *allocator = atomic_load_explicit(&served[device].allocator, memory_order_acquire);
-        if (allocator != NULL) {
-            (void)gmlake_forget_stream(allocator, stream);
+    unsigned count = atomic_load(&served_count);
+    for (unsigned i = 0; i < count; i++) {
+        struct gmlake *allocator = atomic_load(&served[i].allocator);
+        if (allocator != NULL && served[i].device == device && index-- == 0) {
+            return allocator;
         }
     }
-    gm_process_leave();
+    return NULL;
 }
 
-CUresult gm_hook_stream_destroy(CUstream stream)
+size_t gm_target_trim(void)
 {
-    forget_stream(stream);
-    return gm_driver_stream_destroy(stream);
-}
-
-CUresult gm_hook_stream_destroy_v2(CUstream stream)
-{
-    forget_stream(stream);
-    return gm_driver_stream_destroy_v2(stream);
-}
-
-/* --- contexts that end -------------------------------------------------------------------------------------------- */
-
-static void end_device(CUdevice device)
-{
-    if (device >= 0 && device < DEVICES && atomic_load(&served[device].context) != NULL) {
-        struct gmlake *allocator = atomic_load(&served[device].allocator);
-        atomic_store(&served[device].context, GONE);
-        if (allocator != NULL) {
-            gm_registry_end(allocator);
-        }
+    CUdevice device;
+    size_t sum = 0;
+    struct gmlake *allocator;
+    if (gm_driver_ctx_get_device(&device) != CUDA_SUCCESS) {
+        return 0;
     }
-}
-
-/* Before the context is destroyed: a new one, of any device, may get the same handle at once. */
-static void end_context(CUcontext context)
-{
-    for (int device = 0; context != NULL && device < DEVICES; device++) {
-        if (atomic_load(&served[device].context) == context) {
-            end_device(device);
-        }
+    for (unsigned i = 0; (allocator = gm_target_allocator(device, i)) != NULL; i++) {
+        size_t released = 0;
+        sum += gmlake_trim(allocator, 0, &released) == 0 ? released : 0;
     }
+    return sum;
 }
 
-/* After a release: it was the last one if the primary context is not active any more. */
-static CUresult released(CUdevice device, CUresult rc)
+CUresult gm_target_synchronize_others(void)
 {
-    unsigned int flags;
-    int active = 0;
-    if (rc == CUDA_SUCCESS && gm_driver_device_primary_ctx_get_state(device, &flags, &active) == CUDA_SUCCESS &&
-        active == 0) {
-        end_device(device);
+    CUcontext current;
+    CUdevice device;
+    CUresult rc = CUDA_SUCCESS;
+    if (!atomic_load_explicit(&several_contexts, memory_order_relaxed) || !current_context(&current) ||
+        gm_driver_ctx_get_device(&device) != CUDA_SUCCESS) {
+        return CUDA_SUCCESS;
+    }
+    unsigned count = atomic_load_explicit(&served_count, memory_order_acquire);
+    for (unsigned i = 0; rc == CUDA_SUCCESS && i < count; i++) {
+        CUcontext context = atomic_load_explicit(&served[i].context, memory_order_acquire);
+        if (context != GONE && context != current && served[i].device == device &&
+            gm_driver_ctx_push_current(context) == CUDA_SUCCESS) {
+            rc = gm_driver_ctx_synchronize();
+            gm_driver_ctx_pop_current(&context);
+        }
     }
     return rc;
 }
 
-CUresult gm_hook_ctx_destroy(CUcontext context)
+void gm_target_forget_stream(CUstream stream)
 {
-    end_context(context);
-    return gm_driver_ctx_destroy(context);
+    unsigned count = atomic_load_explicit(&served_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        struct gmlake *allocator = atomic_load_explicit(&served[i].allocator, memory_order_acquire);
+        if (allocator != NULL) {
+            (void)gmlake_forget_stream(allocator, stream);
+        }
+    }
 }
 
-CUresult gm_hook_ctx_destroy_v2(CUcontext context)
+/* --- contexts that come and go ------------------------------------------------------------------------------------ */
+
+void gm_target_expect_contexts(void)
 {
-    end_context(context);
-    return gm_driver_ctx_destroy_v2(context);
+    atomic_store_explicit(&several_contexts, true, memory_order_relaxed);
 }
 
-CUresult gm_hook_device_primary_ctx_release(CUdevice device)
+void gm_target_exclude(CUcontext context)
 {
-    return released(device, gm_driver_device_primary_ctx_release(device));
+    gm_lock_take(&lock);
+    if (entry_of(context) == NULL) {
+        (void)append(context, -1, NULL);
+    }
+    gm_lock_drop(&lock);
 }
 
-CUresult gm_hook_device_primary_ctx_release_v2(CUdevice device)
+void gm_target_suspend(CUcontext context)
 {
-    return released(device, gm_driver_device_primary_ctx_release_v2(device));
+    gm_lock_take(&lock);
+    struct served *entry = context == NULL ? NULL : entry_of(context);
+    if (entry != NULL) {
+        entry->ended = context;
+        atomic_store_explicit(&entry->context, GONE, memory_order_release);
+    }
+    gm_lock_drop(&lock);
+    struct gmlake *allocator = entry == NULL ? NULL : atomic_load(&entry->allocator);
+    if (allocator != NULL) {
+        gm_registry_end(allocator);
+    }
 }
 
-CUresult gm_hook_device_primary_ctx_reset(CUdevice device)
+/* The entry whose context was suspended by this handle. */
+static struct served *suspended(CUcontext context)
 {
-    end_device(device);
-    return gm_driver_device_primary_ctx_reset(device);
+    for (unsigned i = 0; context != NULL && i < served_count; i++) {
+        if (served[i].context == GONE && served[i].ended == context) {
+            return &served[i];
+        }
+    }
+    return NULL;
 }
 
-CUresult gm_hook_device_primary_ctx_reset_v2(CUdevice device)
+void gm_target_resume(CUcontext context)
 {
-    end_device(device);
-    return gm_driver_device_primary_ctx_reset_v2(device);
+    gm_lock_take(&lock);
+    struct served *entry = suspended(context);
+    if (entry != NULL) {
+        entry->ended = NULL;
+        if (entry_of(context) == NULL) {
+            if (entry->allocator != NULL) {
+                gm_registry_adopt(entry->allocator, context);
+            }
+            atomic_store_explicit(&entry->context, context, memory_order_release);
+        }
+    }
+    gm_lock_drop(&lock);
+}
+
+void gm_target_end(CUcontext context)
+{
+    CUdeviceptr address;
+    size_t cursor = 0;
+    gm_lock_take(&lock);
+    struct served *entry = suspended(context);
+    struct gmlake *allocator = entry == NULL ? NULL : atomic_load(&entry->allocator);
+    if (allocator != NULL) {
+        while (gm_origin_drop_next_of(context, &cursor, &address)) {
+            (void)gmlake_free_sync(allocator, address);
+        }
+        gm_registry_orphan(allocator);
+    }
+    if (entry != NULL) {
+        entry->ended = NULL;
+    }
+    gm_lock_drop(&lock);
 }

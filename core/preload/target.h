@@ -1,13 +1,16 @@
 /*
- * target.h - the device that a call means, and its allocator.
+ * target.h - the device and context that a call means, and their allocator.
  *
- * STRUCTURE    A device is served for one context: the one that was current at its first allocation, nearly always the
- *              primary one. The core waits for that context when it must wait for everything, so calls under another
- *              context of the device are the driver's. Plain calls mean the current context; one driver call tells it.
- *              Calls on a stream mean the stream's context: the current one too, as long as there is one device and no
- *              second context was seen; else the driver is asked, and the context made current meanwhile.
- *              When the context ends, the device is the driver's from then on.
- * CONCURRENCY  atomics, and the caller's stack.
+ * STRUCTURE    A context gets an allocator of its own at its first allocation. Allocators share no chunks: what one
+ *              context has freed can be another's only after it went back to the device, when its work was done.
+ *              Plain calls mean the current context; one driver call tells it. Calls on a stream mean the stream's
+ *              context: the current one too, as long as there is one device and no second context was made; else the
+ *              driver is asked, and the context made current meanwhile.
+ *              When a context ends, its plain blocks end with it, blocks of pools live on, and the allocator waits
+ *              for the next context of its device. Allocators are never destroyed: a call of another thread may be on
+ *              its way to one.
+ * CONCURRENCY  the table is written under a lock (GM_RANK_CONTEXTS) and read by atomics alone. Entries are never taken
+ *              out, only given to another context.
  */
 #ifndef GM_TARGET_H
 #define GM_TARGET_H
@@ -26,17 +29,37 @@ struct gm_target {
 bool gm_target_start(void);
 
 /*
- * The device of the current context, or of @stream; its allocator is made at first use. False: there is none, or it
- * cannot be served; nothing is to be undone then. Else gm_target_leave() must follow.
+ * The device and allocator of the current context, or of @stream; the allocator is made at first use. False: there is
+ * none, or it cannot be served; nothing is to be undone then. Else gm_target_leave() must follow.
  */
 bool gm_target_current(struct gm_target *out);
 bool gm_target_of_stream(CUstream stream, struct gm_target *out);
 void gm_target_leave(const struct gm_target *target);
 
-/* The allocator of @device; NULL: it is not served. */
-struct gmlake *gm_target_allocator(CUdevice device);
+/* The @index-th allocator of @device, in no particular order; NULL: it has fewer. */
+struct gmlake *gm_target_allocator(CUdevice device, unsigned index);
 
-/* As gm_target_current(), for a device that is served already. */
-bool gm_target_current_served(struct gm_target *out);
+/* Gives the idle memory of all allocators of the current device back to it. The bytes. */
+size_t gm_target_trim(void);
+
+/* Waits for the other served contexts of the current one's device. */
+CUresult gm_target_synchronize_others(void);
+
+/* To be called before a stream is destroyed. */
+void gm_target_forget_stream(CUstream stream);
+
+/* There is a context other than the devices' primary ones: streams may not be of the current one from now on. */
+void gm_target_expect_contexts(void);
+
+/* Leaves @context to the driver for good. */
+void gm_target_exclude(CUcontext context);
+
+/*
+ * The end of @context: suspend before the driver is told, and afterwards end, or, if it did not end, resume. After
+ * suspend a new context may come by the same handle, in which case resume does nothing.
+ */
+void gm_target_suspend(CUcontext context);
+void gm_target_resume(CUcontext context);
+void gm_target_end(CUcontext context);
 
 #endif

@@ -95,52 +95,6 @@ void scenario_devices(void)
     say("free by a thread without a context", errand.freed);
 }
 
-/* A second context of a device. Memory of the first may be freed under it, and on its streams. */
-void scenario_contexts(void)
-{
-    CUcontext second;
-    CUstream stream;
-    CUdeviceptr blocks[3];
-    CUdeviceptr own;
-    CUdevice device;
-    start(0);
-    for (size_t i = 0; i < LENGTH(blocks); i++) {
-        need("cuMemAlloc", cu.cuMemAlloc_(&blocks[i], 4 * MIB));
-    }
-    need("cuDeviceGet", cu.cuDeviceGet_(&device, 0));
-    need("cuCtxCreate", cu.cuCtxCreate_(&second, NULL, 0, device));
-    need("cuStreamCreate", cu.cuStreamCreate_(&stream, CU_STREAM_NON_BLOCKING));
-    need("cuMemAlloc", cu.cuMemAlloc_(&own, 4 * MIB));
-    use("holds its bytes", own, 4 * MIB);
-    say("free of its own", cu.cuMemFree_(own));
-    say("free of the first one's", cu.cuMemFree_(blocks[0]));
-    say("free on its stream", cu.cuMemFreeAsync_(blocks[1], stream));
-    say("free on its default stream", cu.cuMemFreeAsync_(blocks[2], NULL));
-    need("cuCtxSetCurrent", cu.cuCtxSetCurrent_(context));
-    need("cuMemAllocAsync", cu.cuMemAllocAsync_(&own, 4 * MIB, stream));
-    say("free on the other's stream", cu.cuMemFreeAsync_(own, stream));
-    say("cuCtxDestroy", cu.cuCtxDestroy_(second));
-    need("cuMemAlloc", cu.cuMemAlloc_(&own, 4 * MIB));
-    use("holds its bytes", own, 4 * MIB);
-    say("cuMemFree", cu.cuMemFree_(own));
-}
-
-/* After the context has ended there may be another one, which the driver serves. */
-void scenario_context_end(void)
-{
-    CUdeviceptr address;
-    start(0);
-    need("cuMemAlloc", cu.cuMemAlloc_(&address, 4 * MIB));
-    say("cuMemFree", cu.cuMemFree_(address));
-    say("cuDevicePrimaryCtxReset", cu.cuDevicePrimaryCtxReset_(0));
-    start(0);
-    need("cuMemAlloc", cu.cuMemAlloc_(&address, 4 * MIB));
-    use("holds its bytes", address, 4 * MIB);
-    say("cuMemFree", cu.cuMemFree_(address));
-    need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, 4 * MIB, NULL));
-    say("cuMemFreeAsync", cu.cuMemFreeAsync_(address, NULL));
-}
-
 /* What one device has, the other may use from when it is allowed to: memory from before and from after. */
 void scenario_peers(void)
 {

@@ -58,8 +58,8 @@ static void *leave_behind(void *arg)
 {
     CUdeviceptr address = 0;
     intptr_t failed = cu.cuCtxSetCurrent_(context) != CUDA_SUCCESS ||
-                      cu.cuMemAllocAsync_(&address, 40 * MIB, CU_STREAM_PER_THREAD) != CUDA_SUCCESS ||
-                      cu.cuMemsetD8Async_(address, 0xbb, 40 * MIB, CU_STREAM_PER_THREAD) != CUDA_SUCCESS ||
+                      cu.cuMemAllocAsync_(&address, 8 * MIB, CU_STREAM_PER_THREAD) != CUDA_SUCCESS ||
+                      cu.cuMemsetD8Async_(address, 0xbb, 8 * MIB, CU_STREAM_PER_THREAD) != CUDA_SUCCESS ||
                       cu.cuMemFreeAsync_(address, CU_STREAM_PER_THREAD) != CUDA_SUCCESS;
     (void)arg;
     return (void *)failed;
@@ -84,11 +84,11 @@ void scenario_thread_streams(void)
             exit(1);
         }
         wrong += failed != NULL;
-        need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, 40 * MIB, CU_STREAM_PER_THREAD));
-        wrong += cu.cuMemsetD8Async_(address, 0x11, 40 * MIB, CU_STREAM_PER_THREAD) != CUDA_SUCCESS;
+        need("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, 8 * MIB, CU_STREAM_PER_THREAD));
+        wrong += cu.cuMemsetD8Async_(address, 0x11, 8 * MIB, CU_STREAM_PER_THREAD) != CUDA_SUCCESS;
         wrong += cu.cuStreamSynchronize_(CU_STREAM_PER_THREAD) != CUDA_SUCCESS;
         wrong += cu.cuCtxSynchronize_() != CUDA_SUCCESS; /* all that is late has run now */
-        wrong += cu.cuMemcpyDtoH_(&byte, address + 20 * MIB, 1) != CUDA_SUCCESS || byte != 0x11;
+        wrong += cu.cuMemcpyDtoH_(&byte, address + 4 * MIB, 1) != CUDA_SUCCESS || byte != 0x11;
         wrong += cu.cuMemFreeAsync_(address, CU_STREAM_PER_THREAD) != CUDA_SUCCESS;
     }
     printf("wrong: %d\n", wrong);

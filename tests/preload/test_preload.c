@@ -149,22 +149,34 @@ static void memory_is_the_devices_that_the_call_means(void **state)
     expect_served(&run, "cuMemAlloc_v2");
 }
 
-static void a_second_context_is_the_drivers(void **state)
+static void every_context_is_served(void **state)
 {
     (void)state;
     struct run run = exercise(EXERCISE, "dlsym", "contexts");
-    assert_int_equal(run_driver_count(&run, "cuMemAlloc_v2"), 1);
-    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 1);
+    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 0);
+    expect_served(&run, "cuMemAlloc_v2");
+}
+
+static void work_of_one_context_is_waited_for_by_the_other(void **state)
+{
+    (void)state;
+    run_set_environment("SIMCUDA_STREAM_DELAY_US=0-3000");
+    run_set_environment("SIMCUDA_MEMORY=44M");
+    struct run run = exercise(EXERCISE, "proc0", "late-contexts");
+    run_clear_environment();
+    assert_non_null(strstr(run.output, "wrong: 0\n"));
+    assert_true(run_driver_count(&run, "cuMemCreate") > 0);
     run_free(&run);
 }
 
-static void after_its_context_a_device_is_the_drivers(void **state)
+static void a_context_ends_with_its_memory(void **state)
 {
     (void)state;
+    run_set_environment("SIMCUDA_MEMORY=160M");
     struct run run = exercise(EXERCISE, "dlsym", "context-end");
-    assert_int_equal(run_driver_count(&run, "cuMemAlloc_v2"), 1);
-    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 1);
-    run_free(&run);
+    run_clear_environment();
+    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 0);
+    expect_served(&run, "cuMemAlloc_v2");
 }
 
 static void peers_see_what_they_may(void **state)
@@ -316,8 +328,9 @@ int main(void)
         cmocka_unit_test(captures_are_as_legal_as_before),
         cmocka_unit_test(a_thread_without_a_context_may_ask_and_free),
         cmocka_unit_test(memory_is_the_devices_that_the_call_means),
-        cmocka_unit_test(a_second_context_is_the_drivers),
-        cmocka_unit_test(after_its_context_a_device_is_the_drivers),
+        cmocka_unit_test(every_context_is_served),
+        cmocka_unit_test(work_of_one_context_is_waited_for_by_the_other),
+        cmocka_unit_test(a_context_ends_with_its_memory),
         cmocka_unit_test(peers_see_what_they_may),
         cmocka_unit_test(many_threads_are_served_at_once),
         cmocka_unit_test(calls_before_a_context_get_the_drivers_answer),

@@ -421,6 +421,8 @@ typedef struct CUgraphEdgeData_st {
 /* Only pointers to these are passed. */
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 
 #include "cuda_functions.h"
 
