@@ -25,7 +25,10 @@ extern const struct gm_framework_setting gm_framework_settings[];
 #define GM_FRAMEWORK_HELP_ROW(framework, variable, value, unless, part, help)                                          \
     "        " variable "=" value "\n            " framework ": " help ".\n"
 
-/* Makes every setting that the user has not made, and says what the user's own come to. 0 or -ENOMEM, reported. */
+/*
+ * Makes every setting that the user has not made, and says for @command what the user's own come to (NULL: says
+ * nothing). 0 or -ENOMEM.
+ */
 int gm_frameworks_apply(const struct gm_command *command);
 
 #endif

@@ -62,24 +62,32 @@ static int open_process(const struct gm_command *command, int root, const char *
     return GM_EXIT_ERROR;
 }
 
+int gm_mount_locate(const char *directory, char **where)
+{
+    *where = NULL;
+    int root;
+    if (directory == NULL) {
+        root = open_default(where);
+    } else {
+        root = open_mounted(directory);
+    }
+    int error = root >= 0 ? 0 : errno;
+    if (directory != NULL) {
+        *where = strdup(directory);
+    }
+    return error == 0 ? root : -error;
+}
+
 int gm_mount_open(const struct gm_command *command, const char *directory, const char *pid, int *out)
 {
     if (pid != NULL && !is_pid(pid)) {
         return gm_usage_error(command, "'%s' is not a process number", pid);
     }
-    char *where = NULL;
-    int root;
-    if (directory != NULL) {
-        root = open_mounted(directory);
-    } else {
-        root = open_default(&where);
-    }
+    char *where;
+    int root = gm_mount_locate(directory, &where);
     if (root < 0) {
         gm_complain(command, "gmlaked is not mounted at %s (%s); start gmlaked, or name its mount with --mount",
-                    directory != NULL ? directory
-                    : where != NULL   ? where
-                                      : machine_mount,
-                    strerror(errno));
+                    where != NULL ? where : machine_mount, strerror(-root));
         free(where);
         return GM_EXIT_NO_DAEMON;
     }
@@ -93,7 +101,7 @@ int gm_mount_open(const struct gm_command *command, const char *directory, const
     return status;
 }
 
-int gm_mount_read(int directory, const char *name, char **out)
+int gm_mount_read_bytes(int directory, const char *name, char **out, size_t *size)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -124,7 +132,14 @@ int gm_mount_read(int directory, const char *name, char **out)
     }
     text[length] = '\0';
     *out = text;
+    *size = length;
     return 0;
+}
+
+int gm_mount_read(int directory, const char *name, char **out)
+{
+    size_t size;
+    return gm_mount_read_bytes(directory, name, out, &size);
 }
 
 int gm_mount_write(int directory, const char *name, const char *text)

@@ -14,7 +14,14 @@
  */
 int gm_mount_open(const struct gm_command *command, const char *directory, const char *pid, int *out);
 
-/* Reads the whole file @name into a string to be freed. 0 or -errno. */
+/* As above without a word: the open mount, or -errno. *where, to be freed, is the place looked at last (NULL: no
+ * memory). */
+int gm_mount_locate(const char *directory, char **where);
+
+/* Reads the whole file @name of @directory into memory to be freed: *size bytes and a terminator. 0 or -errno. */
+int gm_mount_read_bytes(int directory, const char *name, char **out, size_t *size);
+
+/* The same as a string. */
 int gm_mount_read(int directory, const char *name, char **out);
 
 /* Writes @text to @name in one write. 0 or -errno. */
