@@ -1,19 +1,16 @@
 /*
  * fs.c - see fs.h.
  */
-#define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 14)
-
 #include "fs.h"
 
 #include "log.h"
 #include "node.h"
 #include "procfs.h"
+#include "session.h"
 #include "store.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fuse_lowlevel.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,27 +24,29 @@
 /* Text kept for open files of ordinary users, in all; root can always look. */
 #define KEPT_MAX (256ull << 20)
 
+/* Chains in the table of open files. */
+#define FILE_CHAINS 1024u
+
 struct gm_fs {
     struct gm_machine *machine;
-    struct fuse_session *session;
-    struct timespec started;
-    uint64_t generation; /* of inode numbers: another daemon's differ */
-    uint64_t kept;       /* bytes of text in open files */
-    struct open_file *open_files;
+    struct gm_session *session;
+    uint64_t kept; /* bytes of text in open files */
+    struct open_file *open_files[FILE_CHAINS];
 };
 
 /* Invariant: process is held exactly when the node is a process's. */
 struct open_file {
+    uint64_t number; /* by which the kernel knows it; never used twice, whichever daemon gave it */
     const struct gm_node *node;
     struct gm_process *process;
     struct gm_text text;
     bool rendered;
-    struct open_file *next, **link; /* in the list of the file system; *link points here */
+    struct open_file *next, **link; /* in its chain of the table; *link points here */
 };
 
 static struct gm_fs *fs_of(fuse_req_t request)
 {
-    return fuse_req_userdata(request);
+    return gm_session_owner(request);
 }
 
 /* ---- finding nodes -------------------------------------------------------------------------------------------- */
@@ -73,7 +72,8 @@ static int find_inode(struct gm_fs *fs, fuse_ino_t inode, const struct gm_node *
 static struct timespec time_of(struct gm_fs *fs, struct gm_process *process)
 {
     if (process == NULL) {
-        return fs->started;
+        uint64_t started = fs->machine->state->head.started_ns;
+        return (struct timespec){(time_t)(started / 1000000000u), (long)(started % 1000000000u)};
     }
     struct gm_reading reading;
     struct timespec now;
@@ -102,8 +102,8 @@ static void fill_attributes(struct gm_fs *fs, const struct gm_node *node, struct
         .st_ino = gm_node_inode(node, process != NULL ? process->serial : 0),
         .st_mode = node->mode,
         .st_nlink = links_of(fs, node),
-        .st_uid = process != NULL ? process->identity.uid : geteuid(),
-        .st_gid = process != NULL ? process->identity.gid : getegid(),
+        .st_uid = process != NULL ? process->identity.uid : fs->machine->state->head.uid,
+        .st_gid = process != NULL ? process->identity.gid : fs->machine->state->head.gid,
         .st_blksize = 4096,
         .st_mtim = time_of(fs, process),
     };
@@ -115,7 +115,7 @@ static void fill_attributes(struct gm_fs *fs, const struct gm_node *node, struct
 static void reply_entry(fuse_req_t request, const struct gm_node *node, struct gm_process *process)
 {
     struct gm_fs *fs = fs_of(request);
-    struct fuse_entry_param entry = {.generation = fs->generation};
+    struct fuse_entry_param entry = {.generation = fs->machine->state->head.generation};
     fill_attributes(fs, node, process, &entry.attr);
     entry.ino = entry.attr.st_ino;
     fuse_reply_entry(request, &entry);
@@ -274,19 +274,24 @@ static void fs_readdir(fuse_req_t request, fuse_ino_t inode, size_t size, off_t 
 
 /* ---- files ---------------------------------------------------------------------------------------------------- */
 
-static struct open_file *file_of(const struct fuse_file_info *info)
-{
-    return (struct open_file *)(uintptr_t)info->fh;
-}
-
 static void list_file(struct gm_fs *fs, struct open_file *file)
 {
-    file->next = fs->open_files;
-    file->link = &fs->open_files;
+    struct open_file **chain = &fs->open_files[file->number % FILE_CHAINS];
+    file->next = *chain;
+    file->link = chain;
     if (file->next != NULL) {
         file->next->link = &file->next;
     }
-    fs->open_files = file;
+    *chain = file;
+}
+
+static struct open_file *find_file(const struct gm_fs *fs, uint64_t number)
+{
+    struct open_file *file = fs->open_files[number % FILE_CHAINS];
+    while (file != NULL && file->number != number) {
+        file = file->next;
+    }
+    return file;
 }
 
 static void close_file(struct gm_fs *fs, struct open_file *file)
@@ -301,6 +306,48 @@ static void close_file(struct gm_fs *fs, struct open_file *file)
     free(file);
 }
 
+/* Takes over @process, in any case. */
+static struct open_file *add_file(struct gm_fs *fs, uint64_t number, const struct gm_node *node,
+                                  struct gm_process *process)
+{
+    struct open_file *file = calloc(1, sizeof *file);
+    if (file == NULL) {
+        gm_process_release(process);
+        return NULL;
+    }
+    file->number = number;
+    file->node = node;
+    file->process = process;
+    list_file(fs, file);
+    return file;
+}
+
+/*
+ * The open file of a request. One that an earlier daemon opened is made anew; its text is not the one it had.
+ * -ESRCH its process is gone; -ENOMEM.
+ */
+static int file_of(struct gm_fs *fs, fuse_ino_t inode, const struct fuse_file_info *info, struct open_file **out)
+{
+    const struct gm_node *node;
+    struct gm_process *process;
+    struct open_file *file = find_file(fs, info->fh);
+    if (file == NULL) {
+        int rc = find_inode(fs, inode, &node, &process);
+        if (rc < 0) {
+            return rc;
+        }
+        file = add_file(fs, info->fh, node, process);
+    }
+    if (file == NULL) {
+        return -ENOMEM;
+    }
+    if (file->process != NULL && atomic_load(&file->process->gone)) {
+        return -ESRCH;
+    }
+    *out = file;
+    return 0;
+}
+
 static void fs_open(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
 {
     const struct gm_node *node;
@@ -313,16 +360,17 @@ static void fs_open(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info 
     }
     int access = info->flags & O_ACCMODE;
     bool refused = (access != O_RDONLY && node->store == NULL) || (access != O_WRONLY && node->show == NULL);
-    struct open_file *file = refused ? NULL : calloc(1, sizeof *file);
-    if (file == NULL) {
+    if (refused) {
         gm_process_release(process);
-        fuse_reply_err(request, refused ? EACCES : ENOMEM);
+        fuse_reply_err(request, EACCES);
         return;
     }
-    file->node = node;
-    file->process = process;
-    list_file(fs, file);
-    info->fh = (uintptr_t)file;
+    struct open_file *file = add_file(fs, atomic_fetch_add(&fs->machine->state->head.next_file, 1), node, process);
+    if (file == NULL) {
+        fuse_reply_err(request, ENOMEM);
+        return;
+    }
+    info->fh = file->number;
     info->direct_io = 1;
     if (fuse_reply_open(request, info) < 0) { /* the opener was interrupted: nobody will release it */
         close_file(fs, file);
@@ -360,16 +408,10 @@ static int render(struct gm_fs *fs, struct open_file *file, uid_t reader)
     return rc;
 }
 
-static bool is_gone(const struct open_file *file)
-{
-    return file->process != NULL && atomic_load(&file->process->gone);
-}
-
 static void fs_read(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset, struct fuse_file_info *info)
 {
-    (void)inode;
-    struct open_file *file = file_of(info);
-    int rc = is_gone(file) ? -ESRCH : 0;
+    struct open_file *file;
+    int rc = file_of(fs_of(request), inode, info, &file);
     if (rc == 0 && (offset == 0 || !file->rendered)) {
         rc = render(fs_of(request), file, fuse_req_ctx(request)->uid);
     }
@@ -385,19 +427,14 @@ static void fs_read(fuse_req_t request, fuse_ino_t inode, size_t size, off_t off
 static void fs_write(fuse_req_t request, fuse_ino_t inode, const char *bytes, size_t size, off_t offset,
                      struct fuse_file_info *info)
 {
-    (void)inode;
     (void)offset; /* every write(2) is a whole command, also when appended or after another */
-    struct open_file *file = file_of(info);
-    struct gm_view view = view_of(fs_of(request), file);
-    int rc = -EACCES;
-    if (is_gone(file)) {
-        rc = -ESRCH;
-    } else if (size > GM_STORE_MAX) {
-        rc = -E2BIG;
-    } else if (file->node->store != NULL) {
-        rc = file->node->store(&view, bytes, size);
+    struct open_file *file;
+    int rc = file_of(fs_of(request), inode, info, &file);
+    if (rc == 0) {
+        struct gm_view view = view_of(fs_of(request), file);
+        rc = size > GM_STORE_MAX ? -E2BIG : file->node->store == NULL ? -EACCES : file->node->store(&view, bytes, size);
+        file->rendered = false; /* who reads on sees what was set */
     }
-    file->rendered = false; /* who reads on sees what was set */
     if (rc < 0) {
         fuse_reply_err(request, -rc);
     } else {
@@ -408,7 +445,10 @@ static void fs_write(fuse_req_t request, fuse_ino_t inode, const char *bytes, si
 static void fs_release(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
 {
     (void)inode;
-    close_file(fs_of(request), file_of(info));
+    struct open_file *file = find_file(fs_of(request), info->fh);
+    if (file != NULL) { /* not an earlier daemon's that was not used here */
+        close_file(fs_of(request), file);
+    }
     fuse_reply_err(request, 0);
 }
 
@@ -494,81 +534,41 @@ static const struct fuse_lowlevel_ops operations = {
     .setxattr = fs_setxattr,
 };
 
-/* ---- mount and loop ------------------------------------------------------------------------------------------- */
+/* ---- life ----------------------------------------------------------------------------------------------------- */
 
-int gm_fs_mount(struct gm_machine *machine, const char *path, struct gm_fs **out)
+int gm_fs_open(struct gm_machine *machine, int fd, struct gm_fs **out)
 {
-    char program[] = "gmlaked";
-    char flag[] = "-o";
-    char for_all[] = "fsname=gmlake,subtype=gmlake,default_permissions,noexec,allow_other";
-    char for_one[] = "fsname=gmlake,subtype=gmlake,default_permissions,noexec";
-    char *arguments[] = {program, flag, geteuid() == 0 ? for_all : for_one};
-    struct fuse_args args = FUSE_ARGS_INIT(3, arguments);
     struct gm_fs *fs = calloc(1, sizeof *fs);
     if (fs == NULL) {
         return -ENOMEM;
     }
     fs->machine = machine;
-    clock_gettime(CLOCK_REALTIME, &fs->started);
-    fs->generation = (uint64_t)fs->started.tv_sec << 20 | (uint64_t)fs->started.tv_nsec >> 10;
-    fs->session = fuse_session_new(&args, &operations, sizeof operations, fs);
-    fuse_opt_free_args(&args);
-    if (fs->session == NULL || fuse_session_mount(fs->session, path) < 0) {
-        gm_log("cannot mount at %s; is /dev/fuse there, and may this user open it?", path);
-        if (fs->session != NULL) {
-            fuse_session_destroy(fs->session);
-        }
+    int rc = gm_session_open(&operations, fs, &machine->state->head, fd, &fs->session);
+    if (rc < 0) {
+        gm_log("cannot serve the mount: %s", strerror(-rc));
         free(fs);
-        return -EIO;
+        return rc;
     }
-    int fd = fuse_session_fd(fs->session);
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); /* the loop below waits in poll() */
     *out = fs;
     return 0;
 }
 
-int gm_fs_run(struct gm_fs *fs, int signal_fd)
+int gm_fs_run(struct gm_fs *fs, int signal_fd, int beat_ms, void (*beat)(void *), void *argument)
 {
-    struct fuse_buf buffer = {.mem = NULL};
-    struct pollfd wait[2] = {{fuse_session_fd(fs->session), POLLIN, 0}, {signal_fd, POLLIN, 0}};
-    int rc = 0;
-    while (!fuse_session_exited(fs->session)) {
-        if (poll(wait, 2, -1) < 0) {
-            if (errno == EINTR) {
-                continue;
-            }
-            rc = -errno;
-            break;
-        }
-        if (wait[1].revents != 0) {
-            break;
-        }
-        rc = fuse_session_receive_buf(fs->session, &buffer);
-        if (rc > 0) {
-            fuse_session_process_buf(fs->session, &buffer);
-            rc = 0;
-        } else if (rc == 0 || rc == -ENODEV) {
-            rc = -ENODEV;
-            break;
-        } else if (rc != -EINTR && rc != -EAGAIN) {
-            break;
-        }
-    }
-    free(buffer.mem);
-    return rc == -EINTR || rc == -EAGAIN ? 0 : rc;
+    return gm_session_run(fs->session, signal_fd, beat_ms, beat, argument);
 }
 
-void gm_fs_unmount(struct gm_fs *fs)
+void gm_fs_close(struct gm_fs *fs)
 {
     if (fs == NULL) {
         return;
     }
-    fuse_session_unmount(fs->session);
-    fuse_session_destroy(fs->session);
+    gm_session_close(fs->session);
     /* The kernel releases nothing once the session has ended. */
-    for (struct open_file *next, *file = fs->open_files; file != NULL; file = next) {
-        next = file->next;
-        close_file(fs, file);
+    for (unsigned i = 0; i < FILE_CHAINS; i++) {
+        while (fs->open_files[i] != NULL) {
+            close_file(fs, fs->open_files[i]);
+        }
     }
     free(fs);
 }

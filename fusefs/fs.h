@@ -6,7 +6,10 @@
  * is the one point where a value is taken: opening, truncating, flushing and closing change nothing, offsets do not
  * matter.
  *
- * CONCURRENCY  Requests are handled one after the other on the thread that calls gm_fs_run(); none of them waits.
+ * TAKE-OVER    The kernel's first request, by whose answer the mount goes, is in the machine's state: a successor
+ * answers it again, to nobody, and then asks for what its predecessor left unanswered. Inode numbers need no memory
+ * (node.h); an open file that is not known here is made anew from them. CONCURRENCY  Requests are handled one after the
+ * other on the thread that calls gm_fs_run(); none of them waits.
  */
 #ifndef GM_FS_H
 #define GM_FS_H
@@ -15,16 +18,20 @@
 
 struct gm_fs;
 
-/* Mounts at @path (absolute). As root everybody may look. -errno, with the reason in the log. */
-int gm_fs_mount(struct gm_machine *machine, const char *path, struct gm_fs **out);
+/*
+ * Begins to serve the mount behind @fd (which stays the caller's) with what @machine knows. If an earlier daemon served
+ * it, files that are open stay open, and requests that it had taken and not answered are answered here. -errno, with
+ * the reason in the log.
+ */
+int gm_fs_open(struct gm_machine *machine, int fd, struct gm_fs **out);
 
 /*
  * Serves until @signal_fd becomes readable (0) or the file system is unmounted by somebody else (-ENODEV); other
- * errors as the system gives them.
+ * errors as the system gives them. Every @beat_ms (-1: never) @beat is called.
  */
-int gm_fs_run(struct gm_fs *fs, int signal_fd);
+int gm_fs_run(struct gm_fs *fs, int signal_fd, int beat_ms, void (*beat)(void *), void *argument);
 
-/* Unmounts; NULL is allowed. */
-void gm_fs_unmount(struct gm_fs *fs);
+/* Lets go of the mount, which stays; NULL is allowed. */
+void gm_fs_close(struct gm_fs *fs);
 
 #endif

@@ -15,13 +15,19 @@
 /* A process shows itself each second (core/ctl/agent.c). */
 #define STALE_NS 3000000000ull
 
-void gm_machine_init(struct gm_machine *machine)
+int gm_machine_init(struct gm_machine *machine, struct gm_state *state)
 {
-    *machine = (struct gm_machine){.next_serial = 1};
-    pthread_mutex_init(&machine->lock, NULL);
-    for (unsigned i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
-        machine->tunable[i] = GMLAKE_CTL_NO_OVERRIDE;
+    bool owned = state == NULL;
+    if (owned) {
+        state = calloc(1, sizeof *state);
+        if (state == NULL) {
+            return -ENOMEM;
+        }
+        gm_state_init(state);
     }
+    *machine = (struct gm_machine){.state = state, .owns_state = owned};
+    pthread_mutex_init(&machine->lock, NULL);
+    return 0;
 }
 
 void gm_machine_finish(struct gm_machine *machine)
@@ -30,6 +36,9 @@ void gm_machine_finish(struct gm_machine *machine)
         gm_machine_remove(machine, machine->process[0]);
     }
     free(machine->process);
+    if (machine->owns_state) {
+        free(machine->state);
+    }
     pthread_mutex_destroy(&machine->lock);
 }
 
@@ -75,7 +84,7 @@ static void publish_word_locked(struct gm_machine *machine, struct gm_process *p
 {
     struct gmlake_ctl_tunables_page *page = process->pages.tunables;
     uint64_t wanted = atomic_load_explicit(&page->wanted[which], memory_order_relaxed);
-    uint64_t word = wanted != GMLAKE_CTL_NO_OVERRIDE ? wanted : machine->tunable[which];
+    uint64_t word = wanted != GMLAKE_CTL_NO_OVERRIDE ? wanted : atomic_load(&machine->state->tunable[which]);
     if (atomic_load_explicit(&page->word[which], memory_order_relaxed) == word) {
         return;
     }
@@ -102,7 +111,7 @@ void gm_machine_set_tunable(struct gm_machine *machine, struct gm_process *proce
     if (process != NULL) {
         set_wanted_locked(machine, process, which, value);
     } else {
-        machine->tunable[which] = value;
+        atomic_store(&machine->state->tunable[which], value);
         for (unsigned i = 0; i < machine->process_count; i++) {
             publish_word_locked(machine, machine->process[i], which);
         }
@@ -112,10 +121,7 @@ void gm_machine_set_tunable(struct gm_machine *machine, struct gm_process *proce
 
 uint64_t gm_machine_tunable(struct gm_machine *machine, unsigned which)
 {
-    pthread_mutex_lock(&machine->lock);
-    uint64_t value = machine->tunable[which];
-    pthread_mutex_unlock(&machine->lock);
-    return value;
+    return atomic_load(&machine->state->tunable[which]);
 }
 
 static struct gm_process *create_process(const struct gm_identity *identity)
@@ -173,8 +179,38 @@ static int insert_locked(struct gm_machine *machine, struct gm_process *process)
     shift_table_locked(machine, at + 1, at);
     machine->process[at] = process;
     machine->process_count++;
-    process->serial = machine->next_serial++;
     return 0;
+}
+
+static bool remove_locked(struct gm_machine *machine, const struct gm_process *process)
+{
+    unsigned at = place_of_locked(machine, process->identity.pid);
+    if (at == machine->process_count || machine->process[at] != process) {
+        return false;
+    }
+    shift_table_locked(machine, at, at + 1);
+    machine->process_count--;
+    return true;
+}
+
+/* A row of the state for @process, with the next serial. */
+static int register_locked(struct gm_machine *machine, struct gm_process *process)
+{
+    const struct gm_identity *who = &process->identity;
+    for (unsigned i = 0; i < GM_STATE_PROCESSES; i++) {
+        struct gm_state_process *row = &machine->state->process[i];
+        if (atomic_load(&row->serial) == 0) {
+            row->start_time = who->start_time;
+            row->pid = who->pid;
+            row->uid = who->uid;
+            row->gid = who->gid;
+            process->place = i;
+            process->serial = atomic_fetch_add(&machine->state->head.next_serial, 1);
+            atomic_store(&row->serial, process->serial);
+            return 0;
+        }
+    }
+    return -EDQUOT;
 }
 
 int gm_machine_add(struct gm_machine *machine, const struct gm_identity *identity, const struct gm_pages *pages,
@@ -186,6 +222,12 @@ int gm_machine_add(struct gm_machine *machine, const struct gm_identity *identit
     }
     pthread_mutex_lock(&machine->lock);
     int rc = insert_locked(machine, process);
+    if (rc == 0) {
+        rc = register_locked(machine, process);
+        if (rc < 0) {
+            remove_locked(machine, process);
+        }
+    }
     if (rc == 0) {
         process->pages = *pages;
         for (unsigned i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
@@ -201,14 +243,42 @@ int gm_machine_add(struct gm_machine *machine, const struct gm_identity *identit
     return 0;
 }
 
+int gm_machine_restore(struct gm_machine *machine, const struct gm_identity *identity, const struct gm_pages *pages,
+                       unsigned place, struct gm_process **out)
+{
+    struct gm_process *process = create_process(identity);
+    if (process == NULL) {
+        return -errno;
+    }
+    process->place = place;
+    process->serial = atomic_load(&machine->state->process[place].serial);
+    pthread_mutex_lock(&machine->lock);
+    int rc = insert_locked(machine, process);
+    if (rc == 0) {
+        process->pages = *pages;
+        uint64_t changes = atomic_load(&pages->tunables->changes);
+        for (unsigned i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
+            uint64_t word = atomic_load(&pages->tunables->wanted[i]);
+            /* Which change was whose is forgotten: the last one that the process is sure to have seen. */
+            atomic_store(&process->changed_at[i], word != GMLAKE_CTL_NO_OVERRIDE ? changes : 0);
+            set_wanted_locked(machine, process, i, in_range(i, word) ? word : GMLAKE_CTL_NO_OVERRIDE);
+        }
+    }
+    pthread_mutex_unlock(&machine->lock);
+    if (rc < 0) {
+        destroy_process(process);
+        return rc;
+    }
+    *out = process;
+    return 0;
+}
+
 void gm_machine_remove(struct gm_machine *machine, struct gm_process *process)
 {
     pthread_mutex_lock(&machine->lock);
-    unsigned at = place_of_locked(machine, process->identity.pid);
-    bool found = at < machine->process_count && machine->process[at] == process;
+    bool found = remove_locked(machine, process);
     if (found) {
-        shift_table_locked(machine, at, at + 1);
-        machine->process_count--;
+        atomic_store(&machine->state->process[process->place].serial, 0);
     }
     atomic_store(&process->gone, true);
     pthread_mutex_unlock(&machine->lock);

@@ -14,6 +14,7 @@
 
 #include "page.h"
 #include "snapshot.h"
+#include "state.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -32,6 +33,7 @@ struct gm_identity {
 struct gm_process {
     struct gm_identity identity;                       /* fixed; pidfd is this process's own duplicate */
     uint64_t serial;                                   /* fixed; never used twice */
+    unsigned place;                                    /* fixed; of its row in the machine's state */
     struct gm_pages pages;                             /* fixed */
     _Atomic uint64_t changed_at[GMLAKE_TUNABLE_COUNT]; /* the page's change count after a word's last change; 0 never */
     pthread_mutex_t last_lock;
@@ -45,8 +47,8 @@ struct gm_machine {
     struct gm_process **process; /* guarded by lock, as are the rest */
     unsigned process_count;
     unsigned process_room;
-    uint64_t next_serial;
-    uint64_t tunable[GMLAKE_TUNABLE_COUNT]; /* machine-wide overrides, or GMLAKE_CTL_NO_OVERRIDE */
+    struct gm_state *state; /* fixed; the tunables of the machine, the numbers given, the registrations */
+    bool owns_state;
 };
 
 /* What a reader is shown of a process: its last good snapshot and how old it is. */
@@ -56,16 +58,24 @@ struct gm_reading {
     bool stale;      /* the process has not shown itself for a while, or its page makes no sense now */
 };
 
-void gm_machine_init(struct gm_machine *machine);
+/* With a @state that outlives it (state.h), or with NULL one of its own. Nobody is attached yet. -ENOMEM. */
+int gm_machine_init(struct gm_machine *machine, struct gm_state *state);
 void gm_machine_finish(struct gm_machine *machine);
 
 /*
  * Registers a process with @pages, which pass into its hands on success, and with what it @wanted of an earlier
  * daemon (GMLAKE_TUNABLE_COUNT words; values out of range count as none). *out is held for the caller.
- * -EEXIST the pid is registered; -ENOMEM, -EMFILE.
+ * -EEXIST the pid is registered; -EDQUOT the machine is full; -ENOMEM, -EMFILE.
  */
 int gm_machine_add(struct gm_machine *machine, const struct gm_identity *identity, const struct gm_pages *pages,
                    const uint64_t *wanted, struct gm_process **out);
+
+/*
+ * The same for the registration at @place of the state, which an earlier daemon made: it keeps its serial, and @pages
+ * are copies of what it had.
+ */
+int gm_machine_restore(struct gm_machine *machine, const struct gm_identity *identity, const struct gm_pages *pages,
+                       unsigned place, struct gm_process **out);
 
 /* Takes the process out of the table and marks it as gone. */
 void gm_machine_remove(struct gm_machine *machine, struct gm_process *process);

@@ -1,46 +1,41 @@
 /*
  * main.c - gmlaked: shows the processes that use GMLake, and their tunables, as a file system.
  *
- * STRUCTURE    The parts are brought up in the order socket, text file, mount, server, and taken down in the opposite
- *              one; whatever fails on the way up ends in the same way down. The main thread then serves the file
- *              system until a signal says to end.
- * CONCURRENCY  Threads: file system (main), socket (server.c), text file (textfile.c). They share struct gm_machine.
- *              Signals are taken from a descriptor by the main thread and blocked everywhere.
+ * STRUCTURE    Here is what needs rights and names in the file system: directories, the socket and its lock, the mount.
+ *              They are found among the descriptors that an earlier daemon left, or made, and handed to the daemon
+ *              proper (daemon.c), which runs in this process or under a keeper (keeper.c) in children of it. What was
+ *              made here is removed here.
+ * CONCURRENCY  One thread, apart from those of the daemon.
  */
-#include "fs.h"
+#include "daemon.h"
+#include "keeper.h"
 #include "log.h"
-#include "machine.h"
+#include "mount.h"
 #include "notify.h"
 #include "options.h"
 #include "place.h"
-#include "server.h"
-#include "textfile.h"
+#include "state.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
-/* What is up. Everything is as static memory starts: not there. */
-struct daemon {
+/* Everything is as static memory starts: not there. */
+struct places {
     struct gm_options options;
-    struct gm_machine machine;
+    struct gm_kept kept;
     struct gm_made made;
-    struct gm_socket socket;
-    bool socket_open;
-    struct gm_fs *fs;
-    struct gm_textfile *textfile;
-    struct gm_server *server;
-    int signal_fd;
+    bool socket_made;
+    bool mounted;
+    char mountpoint[PATH_MAX];
 };
 
-static struct daemon daemon_state;
+static struct places places_of_process;
+static int ready_fd = -1; /* to the parent that waits until all is up, while going into the background */
 
-/* The first half of going into the background; in the parent it does not return. Gives the descriptor to report to. */
+/* The first half of going into the background; in the parent it does not return. */
 static int go_to_background(void)
 {
     int ready[2];
@@ -59,12 +54,16 @@ static int go_to_background(void)
     }
     close(ready[0]);
     setsid();
-    return ready[1];
+    ready_fd = ready[1];
+    return 0;
 }
 
 /* The second half: everything is up, let go of the terminal and of the parent. */
-static void settle_in_background(int ready_fd)
+static void settle(void)
 {
+    if (ready_fd < 0) {
+        return;
+    }
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     gm_log_to_syslog();
     (void)!chdir("/");
@@ -76,94 +75,180 @@ static void settle_in_background(int ready_fd)
     }
     (void)!write(ready_fd, "", 1);
     close(ready_fd);
+    ready_fd = -1;
 }
 
-static int open_signals(void)
-{
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    int fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    return fd < 0 ? -errno : fd;
-}
+/* ---- places --------------------------------------------------------------------------------------------------- */
 
-/* Each process takes two descriptors here. */
-static void raise_descriptor_limit(void)
+/* Keeps @fd, which passes over, here, and with the service manager if that is whose task it is. */
+static int keep(struct places *places, const char *name, int fd)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
+    if (places->options.keeping == GM_KEEPING_SERVICE) {
+        gm_notify_drop(name);
+        gm_notify_keep(name, fd);
     }
+    return gm_kept_put(&places->kept, name, fd);
 }
 
-static int bring_up(struct daemon *daemon)
+static int find_state(struct places *places)
 {
-    char mountpoint[PATH_MAX];
-    raise_descriptor_limit();
-    gm_machine_init(&daemon->machine);
-    daemon->signal_fd = open_signals();
-    if (daemon->signal_fd < 0) {
-        return daemon->signal_fd;
+    struct gm_state *state;
+    int kept = gm_kept_find(&places->kept, GM_KEPT_STATE);
+    if (kept >= 0 && gm_state_map(kept, &state) == 0) {
+        gm_state_unmap(state);
+        return 0;
     }
-    int rc = gm_socket_open(daemon->options.socket, &daemon->made, &daemon->socket);
+    if (kept >= 0) {
+        gm_log("what the last daemon left cannot be read; starting anew");
+    }
+    gm_kept_drop_processes(&places->kept);
+    gm_kept_drop(&places->kept, GM_KEPT_MOUNT); /* nobody can serve it without its first request */
+    int fd = gm_state_create();
+    return fd < 0 ? fd : keep(places, GM_KEPT_STATE, fd);
+}
+
+static int find_socket(struct places *places)
+{
+    struct gm_socket socket;
+    places->socket_made = gm_kept_find(&places->kept, GM_KEPT_SOCKET) >= 0;
+    if (places->socket_made) {
+        return 0;
+    }
+    int rc = gm_socket_open(places->options.socket, &places->made, &socket);
     if (rc < 0) {
         return rc;
     }
-    daemon->socket_open = true;
-    rc = gm_mountpoint_prepare(daemon->options.mountpoint, &daemon->made, mountpoint);
-    if (rc == 0 && daemon->options.textfile_directory[0] != '\0') {
-        /* Before the mount: nothing of the daemon may ever look into it, since nobody would answer. */
-        rc = gm_textfile_start(&daemon->machine, daemon->options.textfile_directory, daemon->options.textfile_seconds,
-                               &daemon->textfile);
-    }
-    if (rc == 0) {
-        rc = gm_fs_mount(&daemon->machine, mountpoint, &daemon->fs);
-    }
-    return rc < 0 ? rc : gm_server_start(&daemon->machine, daemon->socket.fd, &daemon->server);
+    places->socket_made = true;
+    rc = keep(places, GM_KEPT_LOCK, socket.lock_fd);
+    int kept = keep(places, GM_KEPT_SOCKET, socket.fd);
+    return rc < 0 ? rc : kept;
 }
 
-static void take_down(struct daemon *daemon)
+/* A new mount knows no first request yet: the state of an old one is told so. */
+static int note_new_mount(const struct places *places)
 {
-    gm_fs_unmount(daemon->fs);
-    gm_textfile_stop(daemon->textfile);
-    gm_server_stop(daemon->server);
-    gm_machine_finish(&daemon->machine);
-    if (daemon->socket_open) {
-        gm_socket_close(&daemon->socket);
+    struct gm_state *state;
+    int rc = gm_state_map(gm_kept_find(&places->kept, GM_KEPT_STATE), &state);
+    if (rc == 0) {
+        atomic_store(&state->head.init_length, 0);
+        gm_state_unmap(state);
     }
-    gm_directories_remove(&daemon->made);
+    return rc;
+}
+
+static int find_mount(struct places *places)
+{
+    int kept = gm_kept_find(&places->kept, GM_KEPT_MOUNT);
+    if (kept >= 0 && gm_mount_is_alive(kept)) {
+        gm_log_info("taking over the mount at %s", places->options.mountpoint);
+        snprintf(places->mountpoint, sizeof places->mountpoint, "%s", places->options.mountpoint);
+        places->mounted = true;
+        return 0;
+    }
+    gm_kept_drop(&places->kept, GM_KEPT_MOUNT);
+    int rc = gm_mountpoint_prepare(places->options.mountpoint, &places->made, places->mountpoint);
+    if (rc == 0) {
+        rc = note_new_mount(places);
+    }
+    int fd = rc < 0 ? rc : gm_mount(places->mountpoint);
+    if (fd < 0) {
+        return fd;
+    }
+    places->mounted = true;
+    return keep(places, GM_KEPT_MOUNT, fd);
+}
+
+static int take_places(struct places *places)
+{
+    gm_kept_from_environment(&places->kept);
+    int rc = find_state(places);
+    if (rc == 0) {
+        rc = find_socket(places);
+    }
+    return rc < 0 ? rc : find_mount(places);
+}
+
+/* What is taken down here is nothing for a successor; what the machine was set to is. */
+static void stop_keeping(const struct places *places)
+{
+    if (places->options.keeping == GM_KEEPING_SERVICE) {
+        gm_notify_drop(GM_KEPT_MOUNT);
+        gm_notify_drop(GM_KEPT_SOCKET);
+        gm_notify_drop(GM_KEPT_LOCK);
+    }
+}
+
+static void leave_places(struct places *places)
+{
+    stop_keeping(places);
+    if (places->mounted && gm_mount_is_alive(gm_kept_find(&places->kept, GM_KEPT_MOUNT))) {
+        gm_unmount(places->mountpoint);
+    }
+    if (places->socket_made) {
+        struct gm_socket socket = {.fd = gm_kept_take(&places->kept, GM_KEPT_SOCKET),
+                                   .lock_fd = gm_kept_take(&places->kept, GM_KEPT_LOCK)};
+        snprintf(socket.path, sizeof socket.path, "%s", places->options.socket);
+        gm_socket_close(&socket);
+    }
+    gm_kept_clear(&places->kept);
+    gm_directories_remove(&places->made);
+}
+
+/* ---- the daemon under a keeper -------------------------------------------------------------------------------- */
+
+static int serve(void *argument, struct gm_kept *kept)
+{
+    struct places *places = argument;
+    int code = gm_daemon_serve(&places->options, kept, settle);
+    gm_kept_clear(kept);
+    return code;
+}
+
+static void announce(const struct places *places)
+{
+    gm_log_info("serving %s, socket %s", places->options.mountpoint, places->options.socket);
+}
+
+static void settle_keeper(void *argument)
+{
+    announce(argument);
+    settle();
+}
+
+static void forget(void *argument, struct gm_kept *kept)
+{
+    (void)argument;
+    gm_kept_drop_processes(kept);
+    gm_state_forget(gm_kept_find(kept, GM_KEPT_STATE));
+}
+
+static int run(struct places *places)
+{
+    if (places->options.keeping == GM_KEEPING_SELF) {
+        const struct gm_keeper_ops ops = {serve, settle_keeper, forget, places};
+        return gm_keeper_run(&ops, &places->kept);
+    }
+    announce(places);
+    return gm_daemon_serve(&places->options, &places->kept, settle);
 }
 
 int main(int argc, char **argv)
 {
-    struct daemon *daemon = &daemon_state;
-    int code = gm_options_parse(argc, argv, &daemon->options);
+    struct places *places = &places_of_process;
+    int code = gm_options_parse(argc, argv, &places->options);
     if (code >= 0) {
         return code;
     }
-    int ready_fd = daemon->options.daemonize ? go_to_background() : -1;
-    int rc = bring_up(daemon);
+    int rc = places->options.daemonize ? go_to_background() : 0;
+    if (rc == 0) {
+        rc = take_places(places);
+    }
     if (rc < 0) {
         gm_log("not started: %s", strerror(-rc));
+        code = 1;
     } else {
-        gm_log("serving %s, socket %s", daemon->options.mountpoint, daemon->options.socket);
-        if (daemon->options.daemonize) {
-            settle_in_background(ready_fd);
-        }
-        gm_notify("READY=1");
-        rc = gm_fs_run(daemon->fs, daemon->signal_fd);
-        gm_notify("STOPPING=1");
-        if (rc == -ENODEV) {
-            gm_log("%s was unmounted from outside; ending", daemon->options.mountpoint);
-        } else if (rc < 0) {
-            gm_log("the file system ended: %s", strerror(-rc));
-        }
+        code = run(places);
     }
-    take_down(daemon);
-    return rc < 0 && rc != -ENODEV ? 1 : 0;
+    leave_places(places);
+    return code;
 }

@@ -27,6 +27,8 @@ static const struct {
     {"socket", "PATH", 's',
      "listen here (root: " GMLAKE_CTL_SOCKET ", else $XDG_RUNTIME_DIR/" GMLAKE_CTL_USER_SOCKET ")"},
     {"textfile", "DIR[=SEC]", 't', "write DIR/gmlake.prom for the node exporter every SEC (15) seconds"},
+    {"user", "NAME", 'u', "once mounted, go on as this user (root: gmlake, if there is such a user)"},
+    {"keeper", "WHO", 'k', "who keeps the mount when the daemon dies: self (the default), service or none"},
     {"foreground", NULL, 'f', "stay in the foreground, log to standard error (the default)"},
     {"daemon", NULL, 'd', "go into the background once mounted, log to the system log"},
     {"version", NULL, 'V', "print the version"},
@@ -86,6 +88,28 @@ static int set_textfile(struct gm_options *out, const char *value)
     return -1;
 }
 
+static int set_keeping(struct gm_options *out, const char *value)
+{
+    static const char *const names[] = {
+        [GM_KEEPING_SELF] = "self", [GM_KEEPING_SERVICE] = "service", [GM_KEEPING_NONE] = "none"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(value, names[i]) == 0) {
+            out->keeping = (enum gm_keeping)i;
+            return -1;
+        }
+    }
+    return usage_error("not self, service or none: ", value);
+}
+
+static int set_user(struct gm_options *out, const char *value)
+{
+    if (value[0] == '\0' || strlen(value) >= sizeof out->user) {
+        return usage_error("not a user: ", value);
+    }
+    snprintf(out->user, sizeof out->user, "%s", value);
+    return -1;
+}
+
 static int take_option(int letter, const char *value, struct gm_options *out)
 {
     switch (letter) {
@@ -95,6 +119,10 @@ static int take_option(int letter, const char *value, struct gm_options *out)
         return set_path(out->socket, value);
     case 't':
         return set_textfile(out, value);
+    case 'u':
+        return set_user(out, value);
+    case 'k':
+        return set_keeping(out, value);
     case 'f':
         out->daemonize = false;
         return -1;

@@ -7,12 +7,21 @@
 #include <limits.h>
 #include <stdbool.h>
 
+/* Who keeps the mount alive when the daemon dies. */
+enum gm_keeping {
+    GM_KEEPING_SELF,    /* a process of its own, see keeper.h */
+    GM_KEEPING_SERVICE, /* the service manager, which starts the daemon anew */
+    GM_KEEPING_NONE
+};
+
 struct gm_options {
     char mountpoint[PATH_MAX];
     char socket[PATH_MAX];
     char textfile_directory[PATH_MAX]; /* empty: no text file */
     unsigned textfile_seconds;
     bool daemonize;
+    enum gm_keeping keeping;
+    char user[64]; /* empty: the usual one, if there is one */
 };
 
 /*

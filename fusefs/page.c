@@ -118,6 +118,56 @@ int gm_pages_create(struct gm_pages *out, int fds[2])
     return 0;
 }
 
+/* Maps what was kept, if it is whole and cannot shrink. */
+static int map_kept(int fd, size_t size, const void **out)
+{
+    struct stat about;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &about) < 0 || about.st_size != (off_t)size) {
+        return -EBADMSG;
+    }
+    void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        return -errno;
+    }
+    *out = at;
+    return 0;
+}
+
+static void copy_tunables(struct gmlake_ctl_tunables_page *to, const struct gmlake_ctl_tunables_page *from)
+{
+    atomic_store(&to->changes, atomic_load(&from->changes));
+    for (unsigned i = 0; i < GMLAKE_CTL_TUNABLES_MAX; i++) {
+        atomic_store(&to->word[i], atomic_load(&from->word[i]));
+        atomic_store(&to->wanted[i], atomic_load(&from->wanted[i]));
+    }
+}
+
+int gm_pages_restore(struct gm_pages *out, const int old_fds[2], int *tunables_fd)
+{
+    const void *stats;
+    const void *old;
+    struct gm_pages pages = {NULL, NULL};
+    int rc = map_kept(old_fds[0], sizeof *pages.stats, &stats);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = map_kept(old_fds[1], sizeof *pages.tunables, &old);
+    int fd = rc < 0 ? rc : create_tunables(&pages.tunables);
+    if (fd >= 0) {
+        copy_tunables(pages.tunables, old);
+        pages.stats = stats;
+        *out = pages;
+        *tunables_fd = fd;
+    } else {
+        munmap((void *)(uintptr_t)stats, sizeof *pages.stats);
+    }
+    if (rc == 0) {
+        munmap((void *)(uintptr_t)old, sizeof *pages.tunables);
+    }
+    return fd < 0 ? fd : 0;
+}
+
 void gm_pages_destroy(struct gm_pages *pages)
 {
     if (pages->stats != NULL) {

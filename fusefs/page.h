@@ -19,6 +19,13 @@ struct gm_pages {
  */
 int gm_pages_create(struct gm_pages *out, int fds[2]);
 
+/*
+ * The pages of a process whose earlier daemon died, from what was kept of them, the same two descriptors: the
+ * statistics are the very page, which the process goes on writing; of the tunables a copy is made, since nobody can
+ * get to write the old page any more. *tunables_fd is the copy's, for the process. -EBADMSG: not such pages.
+ */
+int gm_pages_restore(struct gm_pages *out, const int old_fds[2], int *tunables_fd);
+
 /* Unmaps both. */
 void gm_pages_destroy(struct gm_pages *pages);
 

@@ -4,26 +4,24 @@
 #include "place.h"
 
 #include "log.h"
+#include "mount.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define FUSE_MAGIC  0x65735546
-#define BACKLOG     128
-#define STALE_TRIES 8 /* mounts may lie on one another */
+#define BACKLOG     4096 /* the kernel takes net.core.somaxconn of it */
+#define STALE_TRIES 8    /* mounts may lie on one another */
 
 /* ---- directories ---------------------------------------------------------------------------------------------- */
 
@@ -72,31 +70,10 @@ void gm_directories_remove(struct gm_made *made)
 
 /* ---- mountpoint ----------------------------------------------------------------------------------------------- */
 
-/* Ordinary users may not unmount; fusermount3 does it for them. */
-static int unmount_as_user(const char *path)
-{
-    char program[] = "fusermount3";
-    char flags[] = "-uzq";
-    char dashes[] = "--";
-    char *copy = strdup(path);
-    char *arguments[] = {program, flags, dashes, copy, NULL};
-    char *environment[] = {NULL};
-    pid_t child;
-    int status = -1;
-    if (copy != NULL && posix_spawnp(&child, program, NULL, NULL, arguments, environment) == 0) {
-        waitpid(child, &status, 0);
-    }
-    free(copy);
-    return status == 0 ? 0 : -EPERM;
-}
-
 static int unmount_stale(const char *path)
 {
-    gm_log("%s: the daemon that mounted it is gone; unmounting", path);
-    if (geteuid() != 0) {
-        return unmount_as_user(path);
-    }
-    return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+    gm_log_info("%s: the daemon that mounted it is gone; unmounting", path);
+    return gm_unmount(path);
 }
 
 /* True if @path, which can be looked at, is a FUSE mount of its own. */

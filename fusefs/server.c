@@ -4,29 +4,29 @@
 #include "server.h"
 
 #include "log.h"
+#include "notify.h"
+#include "peer.h"
 #include "procfs.h"
+#include "quota.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#ifndef SO_PEERPIDFD /* Linux 6.5 */
-#define SO_PEERPIDFD 77
-#endif
-
 #define HELLO_DEADLINE_MS 2000
 #define ACCEPT_PAUSE_MS   100
-/* HELLO is all that this version sends; a later one may say a little more, nobody says much. */
-#define MESSAGES_MAX 64u
-#define UNREAD_MAX   64
+#define BEAT_MS           1000  /* the thread shows itself as often at the least */
+#define HANGING_MS        10000 /* without a beat */
+#define QUIET_MS          50    /* for whom the quota has run out */
+#define RETURN_MS         10000 /* for a process that an earlier daemon knew to come back */
+#define STOPPED_MS        1000  /* how often to look again at one that cannot, being stopped */
 
 /* What an epoll event stands for. */
 enum watch_kind { WATCH_STOP, WATCH_LISTEN, WATCH_SOCKET, WATCH_LIFE };
@@ -38,15 +38,22 @@ struct watch {
     struct connection *connection;
 };
 
-/* Invariant: process is set from WELCOME on. A closed one (fd < 0) waits in the list for the end of the event round. */
+/*
+ * Invariant: process is set from WELCOME on, or from the start for a process that an earlier daemon knew and that has
+ * not come back: that one has no fd, but the pages' descriptors to give it. A closed one waits in the list for the end
+ * of the event round.
+ */
 struct connection {
     struct connection *next;
     struct watch socket_watch;
     struct watch life_watch;
     int fd;
+    int pages[2]; /* -1 but as said above */
+    bool closed;
+    bool quiet;                  /* not listened to until deadline_ms */
     struct gm_identity identity; /* owns its pidfd */
-    int64_t deadline_ms;         /* for HELLO */
-    unsigned messages;
+    struct gm_user *user;        /* NULL for one that is expected back: its place is free for it */
+    int64_t deadline_ms;         /* for HELLO, to come back, or of quiet; INT64_MAX none */
     struct gm_process *process;
 };
 
@@ -59,8 +66,10 @@ struct gm_server {
     struct watch stop_watch;
     struct watch listen_watch;
     struct connection *connections;
+    struct gm_users users;
     int64_t listen_again_ms; /* accepting pauses until then; 0: it does not */
     bool complained;         /* the log has it that accepting fails */
+    _Atomic int64_t beat_ms; /* when the thread last came by */
 };
 
 static int64_t now_ms(void)
@@ -78,77 +87,89 @@ static int watch_fd(struct gm_server *server, int fd, struct watch *watch)
 
 /* ---- one connection ------------------------------------------------------------------------------------------- */
 
+static void close_pages(struct connection *connection)
+{
+    for (int i = 0; i < 2; i++) {
+        if (connection->pages[i] >= 0) {
+            close(connection->pages[i]);
+            connection->pages[i] = -1;
+        }
+    }
+}
+
+/* Keeps the pages for the next daemon, in case this one is killed; or lets go of them. */
+static void keep_pages(uint64_t serial, const int fds[2])
+{
+    char name[GM_KEPT_NAME_SIZE];
+    gm_kept_name(name, GM_KEPT_STATS, serial);
+    gm_notify_keep(name, fds[0]);
+    gm_kept_name(name, GM_KEPT_TUNABLES, serial);
+    gm_notify_keep(name, fds[1]);
+}
+
+static void drop_pages(uint64_t serial)
+{
+    char name[GM_KEPT_NAME_SIZE];
+    gm_kept_name(name, GM_KEPT_STATS, serial);
+    gm_notify_drop(name);
+    gm_kept_name(name, GM_KEPT_TUNABLES, serial);
+    gm_notify_drop(name);
+}
+
 static void close_connection(struct gm_server *server, struct connection *connection)
 {
-    if (connection->fd < 0) {
+    if (connection->closed) {
         return;
     }
     if (connection->process != NULL) {
+        uint64_t serial = connection->process->serial;
         gm_machine_remove(server->machine, connection->process);
         gm_process_release(connection->process);
         connection->process = NULL;
+        drop_pages(serial);
     }
     /* Closing alone does not end the watch while a duplicate is open: open files keep one of the pidfd. */
-    epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
     epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->identity.pidfd, NULL);
-    close(connection->fd);
     close(connection->identity.pidfd);
-    connection->fd = -1;
+    if (connection->fd >= 0) {
+        epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
+        close(connection->fd);
+    }
+    close_pages(connection);
+    if (connection->user != NULL) {
+        gm_user_leave(&server->users, connection->user);
+    }
+    connection->closed = true;
 }
 
-static void refuse(int fd, int error)
+/* Adds to the list who is already let in as @user; the descriptors of @identity and @fd pass over on success. */
+static int list_connection(struct gm_server *server, const struct gm_identity *identity, int fd, struct gm_user *user,
+                           struct connection **out)
 {
-    struct gmlake_ctl_refused refused = {
-        .header = {GMLAKE_CTL_MAGIC, GMLAKE_CTL_ABI, GMLAKE_CTL_REFUSED, sizeof refused, 0}, .error = error};
-    char unread[GMLAKE_CTL_MESSAGE_MAX];
-    /* Closed with a message unread, a socket gives its peer ECONNRESET before what was sent to it. A peer that goes on
-     * sending does not hold up the others. */
-    for (int i = 0; i < UNREAD_MAX && recv(fd, unread, sizeof unread, MSG_DONTWAIT) > 0; i++) {
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (connection == NULL) {
+        return -ENOMEM;
     }
-    /* Whether the peer gets to read it is its own affair. */
-    (void)!send(fd, &refused, sizeof refused, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-static int send_welcome(int fd, uint64_t serial, const int fds[2])
-{
-    struct gmlake_ctl_welcome welcome = {
-        .header = {GMLAKE_CTL_MAGIC, GMLAKE_CTL_ABI, GMLAKE_CTL_WELCOME, sizeof welcome, 0},
-        .serial = serial,
-        .stats_size = sizeof(struct gmlake_ctl_stats_page),
-        .tunables_size = sizeof(struct gmlake_ctl_tunables_page),
-    };
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-    } control = {.bytes = {0}};
-    struct iovec part = {&welcome, sizeof welcome};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(2 * sizeof(int));
-    memcpy(CMSG_DATA(header), fds, 2 * sizeof(int));
-    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-int gm_hello_parse(const void *bytes, size_t length, struct gmlake_ctl_hello *out)
-{
-    struct gmlake_ctl_hello hello = {.serial = 0};
-    if (length < GMLAKE_CTL_HELLO_MIN) {
-        return -EPROTO;
+    connection->fd = fd;
+    connection->pages[0] = connection->pages[1] = -1;
+    connection->identity = *identity;
+    connection->user = user;
+    connection->socket_watch = (struct watch){WATCH_SOCKET, connection};
+    connection->life_watch = (struct watch){WATCH_LIFE, connection};
+    int rc = fd >= 0 ? watch_fd(server, fd, &connection->socket_watch) : 0;
+    if (rc == 0) {
+        rc = watch_fd(server, identity->pidfd, &connection->life_watch);
     }
-    memcpy(&hello, bytes, length < sizeof hello ? length : sizeof hello);
-    if (hello.header.magic != GMLAKE_CTL_MAGIC || hello.header.abi != GMLAKE_CTL_ABI ||
-        hello.header.type != GMLAKE_CTL_HELLO || hello.header.length != length ||
-        hello.stat_count > GMLAKE_CTL_STATS_MAX || hello.tunable_count > GMLAKE_CTL_TUNABLES_MAX) {
-        return -EPROTO;
+    if (rc < 0) {
+        if (fd >= 0) {
+            epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+        }
+        free(connection);
+        return rc;
     }
-    /* Rows the peer does not know hold nothing it wants. */
-    for (unsigned i = hello.tunable_count; i < GMLAKE_CTL_TUNABLES_MAX; i++) {
-        hello.wanted[i] = GMLAKE_CTL_NO_OVERRIDE;
-    }
-    *out = hello;
+    connection->next = server->connections;
+    server->connections = connection;
+    *out = connection;
     return 0;
 }
 
@@ -157,15 +178,41 @@ static void close_left_by_exec(struct gm_server *server, pid_t pid)
 {
     for (struct connection *c = server->connections; c != NULL; c = c->next) {
         struct pollfd ended = {c->fd, POLLRDHUP, 0};
-        if (c->fd >= 0 && c->process != NULL && c->identity.pid == pid && poll(&ended, 1, 0) > 0) {
+        if (!c->closed && c->process != NULL && c->identity.pid == pid && (c->fd < 0 || poll(&ended, 1, 0) > 0)) {
             close_connection(server, c);
         }
     }
 }
 
+/* The entry of a process that an earlier daemon knew and that is back now; NULL: it was not known. */
+static struct connection *find_expected(struct gm_server *server, const struct gm_identity *identity, uint64_t serial)
+{
+    for (struct connection *c = server->connections; c != NULL && serial != 0; c = c->next) {
+        if (!c->closed && c->fd < 0 && c->process->serial == serial && c->identity.pid == identity->pid &&
+            c->identity.start_time == identity->start_time) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+/* Gives the process of @expected, with its pages, to the connection through which it has come back. */
+static int come_back(struct gm_server *server, struct connection *connection, struct connection *expected)
+{
+    connection->process = expected->process;
+    expected->process = NULL;
+    int rc = gm_peer_welcome(connection->fd, connection->process->serial, expected->pages);
+    close_connection(server, expected);
+    return rc;
+}
+
 static int register_process(struct gm_server *server, struct connection *connection,
                             const struct gmlake_ctl_hello *hello)
 {
+    struct connection *expected = find_expected(server, &connection->identity, hello->serial);
+    if (expected != NULL) {
+        return come_back(server, connection, expected);
+    }
     struct gm_pages pages;
     int fds[2];
     close_left_by_exec(server, connection->identity.pid);
@@ -179,7 +226,8 @@ static int register_process(struct gm_server *server, struct connection *connect
         gm_pages_destroy(&pages);
     } else {
         connection->process = process;
-        rc = send_welcome(connection->fd, process->serial, fds);
+        keep_pages(process->serial, fds);
+        rc = gm_peer_welcome(connection->fd, process->serial, fds);
     }
     close(fds[0]);
     close(fds[1]);
@@ -189,9 +237,6 @@ static int register_process(struct gm_server *server, struct connection *connect
 /* The first message; every other is ignored. A negative result closes the connection. */
 static int handle_message(struct gm_server *server, struct connection *connection, const void *bytes, size_t length)
 {
-    if (++connection->messages > MESSAGES_MAX) {
-        return -EDQUOT;
-    }
     if (connection->process != NULL) {
         return 0;
     }
@@ -201,14 +246,29 @@ static int handle_message(struct gm_server *server, struct connection *connectio
         rc = register_process(server, connection, &hello);
     }
     if (rc < 0) {
-        refuse(connection->fd, -rc);
+        gm_peer_refuse(connection->fd, -rc);
     }
+    connection->deadline_ms = INT64_MAX;
     return rc;
+}
+
+static void listen_to(struct gm_server *server, struct connection *connection, bool quiet)
+{
+    struct epoll_event event = {.events = quiet ? EPOLLRDHUP : EPOLLIN | EPOLLRDHUP,
+                                .data.ptr = &connection->socket_watch};
+    epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event);
+    connection->quiet = quiet;
+    connection->deadline_ms = quiet ? now_ms() + QUIET_MS : INT64_MAX;
 }
 
 static void read_connection(struct gm_server *server, struct connection *connection)
 {
     char bytes[GMLAKE_CTL_MESSAGE_MAX];
+    /* Whose words are used up is not read from for a while, which makes himself wait. */
+    if (connection->process != NULL && !gm_user_speak(connection->user, now_ms())) {
+        listen_to(server, connection, true);
+        return;
+    }
     /* Descriptors that a peer sends along are dropped by the kernel: nobody asks for them here. */
     ssize_t length = recv(connection->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_TRUNC);
     if (length < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -221,92 +281,24 @@ static void read_connection(struct gm_server *server, struct connection *connect
 
 /* ---- accepting ------------------------------------------------------------------------------------------------ */
 
-static int pidfd_of(int fd, pid_t pid)
-{
-    int pidfd;
-    socklen_t size = sizeof pidfd;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) {
-        return pidfd;
-    }
-    /* An older kernel. Were the pid somebody else's by now, the peer would be dead and its socket closed. */
-    pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (pidfd < 0) {
-        return -errno;
-    }
-    struct pollfd ended = {fd, POLLRDHUP, 0};
-    if (poll(&ended, 1, 0) != 0) {
-        close(pidfd);
-        return -ESRCH;
-    }
-    return pidfd;
-}
-
-/* Who is there. -ESRCH: nobody any more, or nobody this daemon can see. */
-static int identify(int fd, struct gm_identity *out)
-{
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
-        return -errno;
-    }
-    if (peer.pid <= 0) {
-        return -ESRCH;
-    }
-    int pidfd = pidfd_of(fd, peer.pid);
-    if (pidfd < 0) {
-        return pidfd;
-    }
-    struct gm_proc_stat stat;
-    struct pollfd dead = {pidfd, POLLIN, 0};
-    int rc = gm_proc_stat(peer.pid, &stat);
-    if (rc < 0 || poll(&dead, 1, 0) != 0) {
-        close(pidfd);
-        return rc < 0 ? rc : -ESRCH;
-    }
-    *out = (struct gm_identity){
-        .pid = peer.pid, .uid = peer.uid, .gid = peer.gid, .start_time = stat.start_time, .pidfd = pidfd};
-    return 0;
-}
-
-static bool over_quota(const struct gm_server *server, uid_t uid)
-{
-    unsigned all = 0;
-    unsigned of_user = 0;
-    for (const struct connection *c = server->connections; c != NULL; c = c->next) {
-        all += c->fd >= 0;
-        of_user += c->fd >= 0 && c->identity.uid == uid;
-    }
-    return all >= GM_CONNECTIONS_MAX || of_user >= GM_CONNECTIONS_PER_USER;
-}
-
 static int add_connection(struct gm_server *server, int fd)
 {
     struct gm_identity identity = {.pidfd = -1};
-    int rc = identify(fd, &identity);
+    int rc = gm_peer_identify(fd, &identity);
     if (rc < 0) {
         return rc;
     }
-    struct connection *connection = over_quota(server, identity.uid) ? NULL : calloc(1, sizeof *connection);
-    if (connection == NULL) {
+    struct connection *connection;
+    struct gm_user *user = gm_user_enter(&server->users, identity.uid, now_ms());
+    rc = user == NULL ? -EDQUOT : list_connection(server, &identity, fd, user, &connection);
+    if (rc < 0) {
+        if (user != NULL) {
+            gm_user_leave(&server->users, user);
+        }
         close(identity.pidfd);
-        return -EDQUOT;
+        return rc;
     }
-    connection->fd = fd;
-    connection->identity = identity;
     connection->deadline_ms = now_ms() + HELLO_DEADLINE_MS;
-    connection->socket_watch = (struct watch){WATCH_SOCKET, connection};
-    connection->life_watch = (struct watch){WATCH_LIFE, connection};
-    rc = watch_fd(server, fd, &connection->socket_watch);
-    if (rc == 0) {
-        rc = watch_fd(server, identity.pidfd, &connection->life_watch);
-    }
-    if (rc < 0) {
-        close(identity.pidfd);
-        free(connection);
-        return rc;
-    }
-    connection->next = server->connections;
-    server->connections = connection;
     return 0;
 }
 
@@ -333,41 +325,139 @@ static void accept_connection(struct gm_server *server)
     server->complained = false;
     int rc = add_connection(server, fd);
     if (rc < 0) {
-        refuse(fd, -rc);
+        gm_peer_refuse(fd, -rc);
         close(fd);
+    }
+}
+
+/* ---- what an earlier daemon knew ------------------------------------------------------------------------------ */
+
+/* The pages that were kept of @serial: the very statistics, a copy of the tunables in *fds, kept from now on. */
+static int restore_pages(const struct gm_kept *kept, uint64_t serial, struct gm_pages *out, int fds[2])
+{
+    char name[GM_KEPT_NAME_SIZE];
+    gm_kept_name(name, GM_KEPT_STATS, serial);
+    int stats_fd = gm_kept_find(kept, name);
+    gm_kept_name(name, GM_KEPT_TUNABLES, serial);
+    const int old[2] = {stats_fd, gm_kept_find(kept, name)};
+    int rc = old[0] < 0 || old[1] < 0 ? -ENOENT : gm_pages_restore(out, old, &fds[1]);
+    if (rc < 0) {
+        return rc;
+    }
+    fds[0] = fcntl(stats_fd, F_DUPFD_CLOEXEC, 0);
+    if (fds[0] < 0) {
+        rc = -errno;
+        close(fds[1]);
+        gm_pages_destroy(out);
+        return rc;
+    }
+    gm_notify_drop(name); /* another by the same name would stand beside it */
+    gm_notify_keep(name, fds[1]);
+    return 0;
+}
+
+/* Shows the process registered at @place as before, until it comes back itself. */
+static int expect_process(struct gm_server *server, const struct gm_kept *kept, unsigned place)
+{
+    const struct gm_state_process *row = &server->machine->state->process[place];
+    struct gm_identity identity;
+    struct gm_pages pages;
+    struct gm_process *process = NULL;
+    struct connection *connection = NULL;
+    int fds[2] = {-1, -1};
+    int rc = gm_peer_find(row, &identity);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = restore_pages(kept, atomic_load(&row->serial), &pages, fds);
+    if (rc == 0) {
+        rc = gm_machine_restore(server->machine, &identity, &pages, place, &process);
+        if (rc < 0) {
+            gm_pages_destroy(&pages);
+        }
+    }
+    if (rc == 0) {
+        rc = list_connection(server, &identity, -1, NULL, &connection);
+    }
+    if (rc == 0) {
+        connection->process = process;
+        connection->pages[0] = fds[0];
+        connection->pages[1] = fds[1];
+        connection->deadline_ms = now_ms() + RETURN_MS;
+        return 0;
+    }
+    if (process != NULL) {
+        gm_machine_remove(server->machine, process);
+        gm_process_release(process);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+    close(identity.pidfd);
+    return rc;
+}
+
+/* Every registration in the state is a process that is expected back, or it goes. */
+static void expect_processes(struct gm_server *server, const struct gm_kept *kept)
+{
+    for (unsigned place = 0; place < GM_STATE_PROCESSES; place++) {
+        struct gm_state_process *row = &server->machine->state->process[place];
+        uint64_t serial = atomic_load(&row->serial);
+        if (serial != 0 && expect_process(server, kept, place) < 0) {
+            atomic_store(&row->serial, 0);
+            drop_pages(serial);
+        }
     }
 }
 
 /* ---- the thread ----------------------------------------------------------------------------------------------- */
 
-/* Frees what was closed in this round of events, closes what never said HELLO; gives the time to the next look. */
+/* What is due for a connection whose time has come. */
+static void act_on_deadline(struct gm_server *server, struct connection *connection, int64_t now)
+{
+    struct gm_proc_stat stat;
+    if (connection->quiet) {
+        listen_to(server, connection, false);
+    } else if (connection->process != NULL && gm_proc_stat(connection->identity.pid, &stat) == 0 &&
+               strchr("TtD", stat.state) != NULL) {
+        connection->deadline_ms = now + STOPPED_MS;
+    } else {
+        close_connection(server, connection);
+    }
+}
+
+/* Frees what was closed in this round of events, acts on deadlines; gives the time to the next look. */
 static int tidy_up(struct gm_server *server)
 {
     int64_t now = now_ms();
-    int64_t next = INT64_MAX;
+    int64_t next = now + BEAT_MS;
+    atomic_store(&server->beat_ms, now);
     if (server->listen_again_ms > 0 && server->listen_again_ms <= now) {
         server->listen_again_ms = 0;
         watch_fd(server, server->listen_fd, &server->listen_watch);
     }
-    if (server->listen_again_ms > 0) {
+    if (server->listen_again_ms > 0 && server->listen_again_ms < next) {
         next = server->listen_again_ms;
     }
     for (struct connection **link = &server->connections; *link != NULL;) {
         struct connection *connection = *link;
-        bool waiting = connection->fd >= 0 && connection->process == NULL;
-        if (waiting && connection->deadline_ms <= now) {
-            close_connection(server, connection);
-        } else if (waiting && connection->deadline_ms < next) {
-            next = connection->deadline_ms;
+        if (!connection->closed && connection->deadline_ms <= now) {
+            act_on_deadline(server, connection, now);
         }
-        if (connection->fd < 0) {
+        if (connection->closed) {
             *link = connection->next;
             free(connection);
-        } else {
-            link = &connection->next;
+            continue;
         }
+        if (connection->deadline_ms < next) {
+            next = connection->deadline_ms;
+        }
+        link = &connection->next;
     }
-    return next == INT64_MAX ? -1 : (int)(next - now);
+    gm_users_tidy(&server->users, now);
+    return next > now ? (int)(next - now) : 0;
 }
 
 /* Handles one event; true: end. */
@@ -381,8 +471,13 @@ static bool handle_event(struct gm_server *server, const struct epoll_event *eve
         accept_connection(server);
         break;
     case WATCH_SOCKET:
-        if (watch->connection->fd >= 0) {
+        if (watch->connection->closed) {
+            break;
+        }
+        if ((event->events & EPOLLIN) != 0) {
             read_connection(server, watch->connection);
+        } else { /* it has hung up, and there is nothing left to read or no wish to */
+            close_connection(server, watch->connection);
         }
         break;
     case WATCH_LIFE:
@@ -424,6 +519,7 @@ static void destroy_server(struct gm_server *server)
         close_connection(server, c);
     }
     tidy_up(server);
+    gm_users_tidy(&server->users, INT64_MAX);
     if (server->stop_fd >= 0) {
         close(server->stop_fd);
     }
@@ -433,7 +529,7 @@ static void destroy_server(struct gm_server *server)
     free(server);
 }
 
-int gm_server_start(struct gm_machine *machine, int listen_fd, struct gm_server **out)
+int gm_server_start(struct gm_machine *machine, int listen_fd, const struct gm_kept *kept, struct gm_server **out)
 {
     struct gm_server *server = calloc(1, sizeof *server);
     if (server == NULL) {
@@ -442,6 +538,10 @@ int gm_server_start(struct gm_machine *machine, int listen_fd, struct gm_server 
     server->machine = machine;
     server->listen_fd = listen_fd;
     int rc = open_descriptors(server);
+    if (rc == 0 && kept != NULL) {
+        expect_processes(server, kept);
+    }
+    atomic_init(&server->beat_ms, now_ms());
     if (rc == 0) {
         rc = -pthread_create(&server->thread, NULL, server_main, server);
     }
@@ -462,4 +562,9 @@ void gm_server_stop(struct gm_server *server)
     eventfd_write(server->stop_fd, 1);
     pthread_join(server->thread, NULL);
     destroy_server(server);
+}
+
+bool gm_server_is_alive(const struct gm_server *server)
+{
+    return now_ms() - atomic_load(&server->beat_ms) < HANGING_MS;
 }

@@ -5,8 +5,8 @@
 #include "../fuzz/fuzz.h"
 #include "machine.h"
 #include "metrics.h"
+#include "peer.h"
 #include "procfs.h"
-#include "server.h"
 #include "store.h"
 #include "tunables.h"
 
@@ -17,7 +17,7 @@ static void try_hello(const uint8_t *data, size_t size)
 {
     struct gmlake_ctl_hello hello;
     if (gm_hello_parse(data, size, &hello) == 0) {
-        FUZZ_EXPECT(size >= sizeof hello && hello.header.length == size);
+        FUZZ_EXPECT(size >= GMLAKE_CTL_HELLO_MIN && hello.header.length == size);
         for (unsigned i = hello.tunable_count; i < GMLAKE_CTL_TUNABLES_MAX; i++) {
             FUZZ_EXPECT(hello.wanted[i] == GMLAKE_CTL_NO_OVERRIDE);
         }
@@ -60,7 +60,7 @@ static void try_stat(const uint8_t *data, size_t size)
 static void try_store(const uint8_t *data, size_t size)
 {
     struct gm_machine machine;
-    gm_machine_init(&machine);
+    gm_machine_init(&machine, NULL);
     for (unsigned i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
         struct gm_view view = {.machine = &machine, .argument = i};
         int rc = gm_store_tunable(&view, (const char *)data, size);

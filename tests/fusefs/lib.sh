@@ -94,6 +94,21 @@ start_daemon()
     fi
 }
 
+# serving_pid: the process under the keeper that serves; another one after each death.
+serving_pid()
+{
+    pgrep -P "$daemon_pid"
+}
+
+# kill_daemon: so that nobody takes over, the keeper as well.
+kill_daemon()
+{
+    # shellcheck disable=SC2046 # a number or nothing
+    kill -KILL "$daemon_pid" $(serving_pid)
+    wait "$daemon_pid" 2>/dev/null
+    daemon_pid=
+}
+
 # stop_daemon: as an operator does; its exit code is checked.
 stop_daemon()
 {
@@ -154,6 +169,9 @@ clean_up()
 {
     local pid
     exec 2>/dev/null
+    if [ -n "$daemon_pid" ]; then
+        kill_daemon
+    fi
     for pid in "${client_pids[@]}" $daemon_pid; do
         kill -CONT "$pid"
         kill -KILL "$pid"

@@ -90,10 +90,9 @@ within 5 test "$(ask one tunable cut_min)" = 4194304 || complain "the old machin
 expect_ok "it can be let go" put "$mount/$client_pid/tunables/cut_budget" default
 expect "back to its own" 4000 "$(ask one tunable cut_budget)"
 
-# --- the daemon is killed ---------------------------------------------------------------------------------------------
+# --- the daemon and its keeper are killed ---------------------------------------------------------------------------------------------
 for _ in 1 2 3; do
-    kill -KILL "$daemon_pid"
-    wait "$daemon_pid" 2>/dev/null
+    kill_daemon
     expect_error "the mount is dead" "Transport endpoint is not connected" cat "$mount/version"
     start_daemon
     within 8 test -e "$mount/$client_pid/stats" || complain "the process does not come back after a crash"

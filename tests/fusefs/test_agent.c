@@ -58,9 +58,9 @@ static int listen_here(void)
 
 static void start_daemon(struct daemon *daemon)
 {
-    gm_machine_init(&daemon->machine);
+    gm_machine_init(&daemon->machine, NULL);
     daemon->listen_fd = listen_here();
-    assert_ok(gm_server_start(&daemon->machine, daemon->listen_fd, &daemon->server));
+    assert_ok(gm_server_start(&daemon->machine, daemon->listen_fd, NULL, &daemon->server));
 }
 
 static void stop_daemon(struct daemon *daemon)

@@ -50,7 +50,7 @@ static int set_up(void **state)
 {
     static struct fixture fixture;
     fixture.pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    gm_machine_init(&fixture.machine);
+    gm_machine_init(&fixture.machine, NULL);
     *state = &fixture;
     return attach(&fixture, getpid(), nothing_wanted(), &fixture.process);
 }

@@ -46,8 +46,7 @@ expect_ok "he may set his machine's values" "${as_user[@]}" bash -c "echo 8M >'$
 expect_error "root stays out" "Permission denied" cat "$mount/version"
 expect "the socket is his alone" "600 65534" "$(stat -c '%a %u' "$work/runtime/gmlake/gmlaked.sock")"
 
-kill -KILL "$daemon_pid"
-wait "$daemon_pid" 2>/dev/null
+kill_daemon
 come_up
 within 10 "${as_user[@]}" test -e "$mount/$client_pid/stats" || complain "the process does not come back after a crash"
 expect_error "without XDG_RUNTIME_DIR" "XDG_RUNTIME_DIR is not set" "${as_user[@]}" env -u XDG_RUNTIME_DIR "$work/gmlaked"

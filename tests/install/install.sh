@@ -22,7 +22,7 @@ cd "$scratch"
 
 missing=0
 for file in bin/gmlake sbin/gmlaked include/gmlake/gmlake.h include/gmlake/tunables.def include/gmlake/stats.def \
-    share/man/man1/gmlake.1 share/man/man5/gmlake.5 share/man/man8/gmlaked.8 share/doc/gmlake/LICENSE; do
+    share/man/man1/gmlake.1 share/man/man5/gmlake.5 share/man/man8/gmlaked.8 lib/systemd/system/gmlaked.service share/doc/gmlake/LICENSE; do
     if [ ! -f "$prefix/$file" ]; then
         echo "not installed: $file"
         missing=1
