@@ -40,11 +40,17 @@ side()
 
 for ((round = 0; round < rounds; round++)); do
     for name in native expandable async floor ours; do
-        timeout 60 bash -c "$(declare -f side); work=$work; gmlake=$gmlake; side $name" |
+        timeout 60 bash -c "$(declare -f side); work=$work; gmlake=$gmlake; side $name" 2>>"$work/errors" |
             sed -n "s/^MICRO pair \([0-9]*\) B: \([0-9.]*\) ns/$name \1 \2/p" >>"$work/times"
     done
 done
 
+if ! grep -q '^FLOOR served [1-9]' "$work/errors"; then
+    cat "$work/errors"
+    echo "the floor served nothing: there is nothing to compare with"
+    exit 1
+fi
+grep '^FLOOR' "$work/errors" | tail -n 1
 "$python" - "$work/times" <<'SCRIPT'
 import collections, statistics, sys
 times = collections.defaultdict(list)
