@@ -205,6 +205,11 @@ void gm_registry_end(struct gmlake *allocator)
     gm_lock_drop(&lock);
 }
 
+void gm_registry_expect_capture(struct gmlake *allocator)
+{
+    gm_pool_expect_capture(&allocator->pool);
+}
+
 void gm_registry_orphan(struct gmlake *allocator)
 {
     gm_pool_orphan(&allocator->pool);

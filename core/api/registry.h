@@ -33,6 +33,9 @@ void gm_registry_end(struct gmlake *allocator);
 void gm_registry_orphan(struct gmlake *allocator);
 void gm_registry_adopt(struct gmlake *allocator, CUcontext context);
 
+/* A capture of a stream is about to begin: waits for the plain frees so far, which nobody can do while it is open. */
+void gm_registry_expect_capture(struct gmlake *allocator);
+
 /* Calls @visit for each allocator, under the registry lock, until it returns non-zero, which is returned. */
 int gm_registry_each(int (*visit)(void *arg, struct gmlake *allocator, int device), void *arg);
 

@@ -24,6 +24,12 @@ void gm_pool_finish(struct gm_pool *pool);
 void gm_pool_orphan(struct gm_pool *pool);
 void gm_pool_adopt(struct gm_pool *pool, CUcontext context);
 
+/*
+ * To be called before a stream begins to be captured. While it is, the context cannot be synchronised and no event be
+ * recorded on the stream: what is owed is waited for now, as the frees would have done, and what is pending marked.
+ */
+void gm_pool_expect_capture(struct gm_pool *pool);
+
 /* @bytes > 0. Errors as gmlake_alloc(). */
 int gm_pool_alloc(struct gm_pool *pool, size_t bytes, CUstream stream, CUdeviceptr *out);
 

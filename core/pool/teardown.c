@@ -1,5 +1,5 @@
 /*
- * teardown.c - the end of a pool or of its context, and giving memory back on request.
+ * teardown.c - the end of a pool or of its context, captures ahead, and giving memory back on request.
  */
 #include "access.h"
 #include "account.h"
@@ -41,6 +41,16 @@ void gm_pool_orphan(struct gm_pool *pool)
     gm_slab_release_empty(pool);
     gm_evict_all(pool);
     (void)gm_limit_trim(pool, 0);
+    gm_lock_drop(&pool->lock);
+}
+
+void gm_pool_expect_capture(struct gm_pool *pool)
+{
+    gm_lock_take(&pool->lock);
+    gm_stream_mark(pool);
+    if (pool->sync_pending_bytes > 0) {
+        (void)gm_limit_settle(pool); /* unless another capture forbids it */
+    }
     gm_lock_drop(&pool->lock);
 }
 

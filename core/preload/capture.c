@@ -4,6 +4,7 @@
 #include "capture.h"
 
 #include "hooks.h"
+#include "process.h"
 #include "target.h"
 
 atomic_uint gm_capture_count;
@@ -40,9 +41,27 @@ void gm_capture_guard(struct gm_cu *table)
     table->ctx_synchronize = synchronize_unless_capturing;
 }
 
-/* Counts a capture before the driver begins it; begun() uncounts one that did not begin. */
+CUresult gm_capture_ask(void)
+{
+    CUmemoryPool pool;
+    cuuint64_t ignored;
+    CUresult rc = gm_driver_device_get_default_mem_pool(&pool, 0);
+    if (rc == CUDA_SUCCESS) {
+        rc = gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &ignored);
+    }
+    return rc == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? rc : CUDA_SUCCESS;
+}
+
+/*
+ * Readies the allocators for a capture, and counts it before the driver begins it; begun() uncounts one that did not
+ * begin.
+ */
 static void expect_capture(void)
 {
+    if (gm_process_is_served() && gm_process_enter()) {
+        gm_target_expect_capture();
+        gm_process_leave();
+    }
     atomic_fetch_add_explicit(&gm_capture_count, 1, memory_order_relaxed);
 }
 

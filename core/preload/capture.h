@@ -4,7 +4,8 @@
  * While any stream of the process is captured into a graph, the driver refuses some calls, or answers them by breaking
  * the capture. An allocation on a captured stream belongs into the graph: it is the driver's. Any other one is allowed
  * or not as the driver says, unless the thread is in RELAXED mode, where it always is. Our own calls run in the RELAXED
- * mode, in which all but one are allowed; that one, cuCtxSynchronize(), fails here without reaching the driver.
+ * mode, in which all but one are allowed; that one, cuCtxSynchronize(), fails here without reaching the driver, and
+ * what it would be needed for is done before a capture begins.
  *
  * STRUCTURE    The captures are counted where they begin and end, so that a process without one, nearly always, pays
  *              one load; with one, the driver is asked about the stream at hand. A capture whose stream is destroyed
@@ -61,6 +62,19 @@ static inline bool gm_capture_holds(const struct gm_capture_scope *scope, CUstre
 static inline bool gm_capture_judges(const struct gm_capture_scope *scope)
 {
     return __builtin_expect(scope->open, 0) && !(scope->changed && scope->before == CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+/*
+ * What the driver says to a plain free made by this thread in its own mode: STREAM_CAPTURE_UNSUPPORTED, and the
+ * captures that the free would break are broken, or CUDA_SUCCESS. Another call is asked that is as illegal, and
+ * harmless where it is not: reading an attribute of a pool (gpu-measured).
+ */
+CUresult gm_capture_ask(void);
+
+static inline CUresult gm_capture_verdict(void)
+{
+    return __builtin_expect(atomic_load_explicit(&gm_capture_count, memory_order_relaxed) != 0, 0) ? gm_capture_ask()
+                                                                                                   : CUDA_SUCCESS;
 }
 
 /* Makes @table refuse a context synchronisation while a capture is open. */

@@ -213,8 +213,9 @@ CUresult gm_hook_mem_create(CUmemGenericAllocationHandle *out, size_t size, cons
 
 /* --- free --------------------------------------------------------------------------------------------------------- */
 
-/* What became of a free: DRIVERS is left to the driver, whose answer counts; DONE is done. */
-enum outcome { DRIVERS, DONE };
+/* What became of a free: DRIVERS is left to the driver, whose answer counts; DONE; FORBIDDEN while a capture is open.
+ */
+enum outcome { DRIVERS, DONE, FORBIDDEN };
 
 /* The allocator that @address belongs to; NULL: not ours. Not NULL: gm_process_leave() must follow. */
 static struct gmlake *enter_owner(CUdeviceptr address)
@@ -247,6 +248,10 @@ static enum outcome free_plain(CUdeviceptr address)
     enum outcome outcome = DRIVERS;
     if (owner == NULL) {
         return DRIVERS;
+    }
+    if (gm_capture_verdict() != CUDA_SUCCESS) {
+        gm_process_leave();
+        return FORBIDDEN;
     }
     gm_capture_enter(&capture);
     if (!driver_is_gone() && free_unordered(owner, address)) {
@@ -299,7 +304,14 @@ static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)
 
 CUresult gm_hook_mem_free(CUdeviceptr address)
 {
-    return free_plain(address) == DONE ? CUDA_SUCCESS : gm_driver_mem_free(address);
+    switch (free_plain(address)) {
+    case DONE:
+        return CUDA_SUCCESS;
+    case FORBIDDEN:
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    default:
+        return gm_driver_mem_free(address);
+    }
 }
 
 CUresult gm_hook_mem_free_async(CUdeviceptr address, CUstream stream)

@@ -240,14 +240,30 @@ CUresult gm_target_synchronize_others(void)
     return rc;
 }
 
-void gm_target_forget_stream(CUstream stream)
+/* The next entry with an allocator from @i on; NULL: there is none. */
+static struct gmlake *next_allocator(unsigned *i)
 {
     unsigned count = atomic_load_explicit(&served_count, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++) {
-        struct gmlake *allocator = atomic_load_explicit(&served[i].allocator, memory_order_acquire);
-        if (allocator != NULL) {
-            (void)gmlake_forget_stream(allocator, stream);
-        }
+    struct gmlake *allocator = NULL;
+    while (allocator == NULL && *i < count) {
+        allocator = atomic_load_explicit(&served[(*i)++].allocator, memory_order_acquire);
+    }
+    return allocator;
+}
+
+void gm_target_expect_capture(void)
+{
+    struct gmlake *allocator;
+    for (unsigned i = 0; (allocator = next_allocator(&i)) != NULL;) {
+        gm_registry_expect_capture(allocator);
+    }
+}
+
+void gm_target_forget_stream(CUstream stream)
+{
+    struct gmlake *allocator;
+    for (unsigned i = 0; (allocator = next_allocator(&i)) != NULL;) {
+        (void)gmlake_forget_stream(allocator, stream);
     }
 }
 

@@ -45,6 +45,9 @@ size_t gm_target_trim(void);
 /* Waits for the other served contexts of the current one's device. */
 CUresult gm_target_synchronize_others(void);
 
+/* Before a capture begins: readies all allocators for it. */
+void gm_target_expect_capture(void);
+
 /* To be called before a stream is destroyed. */
 void gm_target_forget_stream(CUstream stream);
 

@@ -1,5 +1,5 @@
 /*
- * exercise_streams.c - memory in the order of streams; pools and captures too.
+ * exercise_streams.c - memory in the order of streams; pools too.
  */
 #include "exercise.h"
 
@@ -145,54 +145,4 @@ void scenario_shared_pools(void)
     say("cuCtxSynchronize", cu.cuCtxSynchronize_());
     say("cuMemPoolDestroy", cu.cuMemPoolDestroy_(shared));
     say("no pool", cu.cuMemAllocFromPoolAsync_(&address, MIB, NULL, NULL));
-}
-
-static void capture_on(const char *what, CUstreamCaptureMode mode)
-{
-    CUstream captured = NULL;
-    CUstream other = NULL;
-    CUgraph graph = NULL;
-    CUdeviceptr kept;
-    CUdeviceptr inside;
-    CUdeviceptr beside;
-    CUresult rc;
-    printf("%s\n", what);
-    need("cuStreamCreate", cu.cuStreamCreate_(&captured, CU_STREAM_NON_BLOCKING));
-    need("cuStreamCreate", cu.cuStreamCreate_(&other, CU_STREAM_NON_BLOCKING));
-    need("cuMemAllocAsync", cu.cuMemAllocAsync_(&kept, 4 * MIB, captured));
-    need("cuStreamBeginCapture", cu.cuStreamBeginCapture_(captured, mode));
-    say("allocate in the graph", cu.cuMemAllocAsync_(&inside, 4 * MIB, captured));
-    say("free in the graph", cu.cuMemFreeAsync_(inside, captured));
-    rc = cu.cuMemAllocAsync_(&beside, 4 * MIB, other);
-    say("allocate beside it", rc);
-    if (rc == CUDA_SUCCESS) {
-        say("free beside it", cu.cuMemFreeAsync_(beside, other));
-    }
-    rc = cu.cuMemAlloc_(&beside, 4 * MIB);
-    say("plain allocation", rc);
-    if (rc == CUDA_SUCCESS) {
-        say("plain free", cu.cuMemFree_(beside));
-    }
-    rc = cu.cuStreamEndCapture_(captured, &graph);
-    say("cuStreamEndCapture", rc);
-    say_if("there is a graph", graph != NULL);
-    say("cuMemFreeAsync", cu.cuMemFreeAsync_(kept, other));
-    say("cuCtxSynchronize", cu.cuCtxSynchronize_());
-    say("cuStreamDestroy", cu.cuStreamDestroy_(captured));
-    say("cuStreamDestroy", cu.cuStreamDestroy_(other));
-}
-
-void scenario_captures(void)
-{
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    CUdeviceptr address;
-    start(0);
-    capture_on("thread-local capture", CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    capture_on("global capture", CU_STREAM_CAPTURE_MODE_GLOBAL);
-    capture_on("relaxed capture", CU_STREAM_CAPTURE_MODE_RELAXED);
-    say("cuThreadExchangeStreamCaptureMode", cu.cuThreadExchangeStreamCaptureMode_(&mode));
-    printf("mode before: %d\n", (int)mode);
-    capture_on("global capture, relaxed thread", CU_STREAM_CAPTURE_MODE_GLOBAL);
-    need("cuMemAlloc", cu.cuMemAlloc_(&address, 4 * MIB));
-    say("cuMemFree", cu.cuMemFree_(address));
 }

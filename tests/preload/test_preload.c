@@ -132,6 +132,26 @@ static void captures_are_as_legal_as_before(void **state)
     run_free(&run);
 }
 
+static void another_threads_capture_forbids_what_it_did(void **state)
+{
+    (void)state;
+    struct run run = exercise(EXERCISE, "proc0", "captures-beside");
+    assert_true(run_driver_count(&run, "cuMemCreate") > 0);
+    run_free(&run);
+}
+
+static void what_a_free_owes_is_paid_before_a_capture(void **state)
+{
+    (void)state;
+    run_set_environment("SIMCUDA_MEMORY=46M");
+    run_set_environment("SIMCUDA_STREAM_DELAY_US=500");
+    struct run run = exercise(EXERCISE, "proc0", "captures-owed");
+    run_clear_environment();
+    assert_null(strstr(run.output, "900"));
+    assert_true(run_driver_count(&run, "cuMemCreate") > 0);
+    run_free(&run);
+}
+
 static void a_thread_without_a_context_may_ask_and_free(void **state)
 {
     (void)state;
@@ -326,6 +346,8 @@ int main(void)
         cmocka_unit_test(pools_that_others_may_open_are_not),
         cmocka_unit_test(idle_memory_counts_as_free),
         cmocka_unit_test(captures_are_as_legal_as_before),
+        cmocka_unit_test(another_threads_capture_forbids_what_it_did),
+        cmocka_unit_test(what_a_free_owes_is_paid_before_a_capture),
         cmocka_unit_test(a_thread_without_a_context_may_ask_and_free),
         cmocka_unit_test(memory_is_the_devices_that_the_call_means),
         cmocka_unit_test(every_context_is_served),
