@@ -64,6 +64,12 @@ static inline void gm_chunk_mark_taken(struct gm_pool *pool, uint32_t index)
     ((uint64_t *)pool->free_bits.data)[index / 64] &= ~((uint64_t)1 << index % 64);
 }
 
+/* Whether chunk @index exists and nothing of it is busy. */
+static inline bool gm_chunk_is_free(const struct gm_pool *pool, uint32_t index)
+{
+    return ((const uint64_t *)pool->free_bits.data)[index / 64] >> index % 64 & 1;
+}
+
 /* Bits @first to @last of 64, both included. */
 static inline uint64_t gm_page_mask(uint32_t first, uint32_t last)
 {

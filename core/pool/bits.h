@@ -59,6 +59,41 @@ static inline uint32_t gm_bits_next(const uint64_t *set, uint32_t from, uint32_t
     return page < past ? page : past;
 }
 
+/*
+ * The first run of at least @least (not 0) pages of the set in [from, past): returns its first page, and in *run_past
+ * its end, or a page @least or more pages on where it goes on. @past: there is none. *longest is raised to the pages of
+ * the longest run that was too short.
+ */
+static inline uint32_t gm_bits_run(const uint64_t *set, uint32_t from, uint32_t past, uint32_t least, uint32_t *longest,
+                                   uint32_t *run_past)
+{
+    while (from < past) {
+        uint64_t left = set[from / 64] >> from % 64; /* bit 0 is @from */
+        if (left == 0) {
+            from = (from / 64 + 1) * 64;
+            continue;
+        }
+        uint32_t skip = (uint32_t)__builtin_ctzll(left);
+        from += skip;
+        left >>= skip;
+        if (from >= past) {
+            break;
+        }
+        uint32_t stop = from + (left == UINT64_MAX ? 64 : (uint32_t)__builtin_ctzll(~left));
+        if (stop % 64 == 0 && stop - from < least) {
+            stop = gm_bits_next(set, stop, from + least < past ? from + least : past, UINT64_MAX);
+        }
+        stop = stop < past ? stop : past;
+        if (stop - from >= least) {
+            *run_past = stop;
+            return from;
+        }
+        *longest = stop - from > *longest ? stop - from : *longest;
+        from = stop;
+    }
+    return past;
+}
+
 /* The first page of the run of pages in the set that ends before @past; not below @from. */
 static inline uint32_t gm_bits_run_start(const uint64_t *set, uint32_t from, uint32_t past)
 {

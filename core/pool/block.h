@@ -144,6 +144,7 @@ struct gm_range {
     int32_t *group_bound;
     struct gm_array slots; /* struct gm_slot, in address order */
     struct gm_array dirty; /* uint32_t pages: slots that gained usable pages since bounds were set */
+    struct gm_array held;  /* uint64_t: bit i is set when chunk i is mapped here */
 };
 
 /*

@@ -49,6 +49,10 @@ static int check_places(const struct gm_pool *pool, uint32_t index, struct sums 
         if ((i == 0) == slot->alias) {
             return broken("chunk %u: place %u is %san alias", index, i, slot->alias ? "" : "not ");
         }
+        if (!gm_range_holds(range, index)) {
+            return broken("chunk %u is mapped in range %u, which does not know that it holds it", index,
+                          places[i].range);
+        }
         for (uint32_t k = 0; k < i; k++) {
             if (places[k].range == places[i].range) {
                 return broken("chunk %u is mapped twice in range %u", index, places[i].range);
@@ -122,6 +126,22 @@ static int check_usable(const struct gm_pool *pool, uint32_t index, const struct
         }
     }
     return 0;
+}
+
+/* Every chunk with a slot is known to be held (check_places()): as many as there are slots are all. */
+static int check_held(const struct gm_pool *pool, uint32_t index)
+{
+    const struct gm_range *range = gm_range(pool, index);
+    const uint64_t *held = range->held.data;
+    uint32_t count = 0;
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < range->held.count; i++) {
+        count += (uint32_t)__builtin_popcountll(held[i]);
+    }
+    for (uint32_t i = 0; i < range->slots.count; i++) {
+        slots += gm_slots(range)[i].chunk != GM_NONE;
+    }
+    return count == slots ? 0 : broken("range %u: %u chunks mapped, known to hold %u", index, slots, count);
 }
 
 static int check_slots(const struct gm_pool *pool, uint32_t index, struct sums *sums)
@@ -282,6 +302,9 @@ static int check_ranges(struct gm_pool *pool, struct sums *sums)
             continue;
         }
         int rc = check_slots(pool, i, sums);
+        if (rc == 0) {
+            rc = check_held(pool, i);
+        }
         if (rc == 0) {
             rc = check_nodes(pool, i, sums);
         }

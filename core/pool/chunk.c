@@ -138,17 +138,6 @@ void gm_chunk_block(struct gm_chunk *chunk, uint32_t range)
     chunk->blocked = true;
 }
 
-bool gm_chunk_is_in(const struct gm_chunk *chunk, uint32_t range)
-{
-    const struct gm_place *places = gm_places(chunk);
-    for (uint32_t i = 0; i < chunk->place_count; i++) {
-        if (places[i].range == range) {
-            return true;
-        }
-    }
-    return false;
-}
-
 uint32_t gm_chunk_next_free(const struct gm_pool *pool, uint32_t from)
 {
     const uint64_t *bits = pool->free_bits.data;

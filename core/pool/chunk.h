@@ -26,9 +26,6 @@ void gm_chunk_remove_place(struct gm_chunk *chunk, uint32_t range);
 /* Notes that pages of @chunk are marked as not usable in range @range. */
 void gm_chunk_block(struct gm_chunk *chunk, uint32_t range);
 
-/* Whether @chunk is mapped in range @range. */
-bool gm_chunk_is_in(const struct gm_chunk *chunk, uint32_t range);
-
 /* The next free chunk with an index of at least @from; GM_NONE: no more. */
 uint32_t gm_chunk_next_free(const struct gm_pool *pool, uint32_t from);
 

@@ -201,8 +201,13 @@ uint32_t gm_index_find(struct gm_pool *pool, struct gm_range *range, uint32_t un
 
 uint32_t gm_index_after(struct gm_pool *pool, const struct gm_range *range, uint32_t at)
 {
-    uint32_t end = range->mapped * GM_PAGE_UNITS;
-    for (uint32_t granule = at >> range->granule_shift; granule << range->granule_shift < end; granule++) {
+    /* Seen as numbers with a sign, only GM_NONE is negative: lists with something in them are found like bounds. */
+    const int32_t *heads = (const int32_t *)range->granule_head;
+    for (uint32_t granule = at >> range->granule_shift;; granule++) {
+        granule = first_at_least(heads, granule, range->granules, 0);
+        if (granule >= range->granules) {
+            return GM_NONE;
+        }
         uint32_t best = GM_NONE;
         for (uint32_t i = range->granule_head[granule]; i != GM_NONE; i = gm_node(pool, i)->link_next) {
             const struct gm_node *gap = gm_node(pool, i);
@@ -214,5 +219,4 @@ uint32_t gm_index_after(struct gm_pool *pool, const struct gm_range *range, uint
             return best;
         }
     }
-    return GM_NONE;
 }

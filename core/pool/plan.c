@@ -5,6 +5,7 @@
 
 #include "access.h"
 #include "chunk.h"
+#include "range.h"
 #include "stream.h"
 #include "tunables.h"
 #include "walk.h"
@@ -93,10 +94,11 @@ static int gather(struct gm_pool *pool, uint32_t stream, struct candidates *out)
     const uint64_t *bits = pool->free_bits.data;
     const uint8_t *sizes = pool->sizes.data;
     bool one_stream = pool->stream_count <= 1;
+    uint64_t horizon = gm_stream_horizon(pool, stream);
     for (uint32_t word = 0; word < pool->free_bits.count; word++) {
         for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
             uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(left);
-            if (one_stream || gm_stream_sees(pool, gm_chunk(pool, i)->stamp, stream)) {
+            if (one_stream || gm_stream_sees_chunk(pool, gm_chunk(pool, i), stream, horizon)) {
                 counts[sizes[i]]++;
                 seen[total++] = i;
             }
@@ -121,6 +123,16 @@ static int gather(struct gm_pool *pool, uint32_t stream, struct candidates *out)
     return 0;
 }
 
+/* What all candidates of at most @most pages have together. */
+static uint32_t pages_of_candidates(const struct candidates *candidates, uint32_t most)
+{
+    uint32_t sum = 0;
+    for (uint32_t pages = 1; pages <= gm_min(most, GM_CHUNK_PAGES); pages++) {
+        sum += pages * (candidates->begin[pages + 1] - candidates->begin[pages]);
+    }
+    return sum;
+}
+
 void gm_plan_free_pages(struct gm_pool *pool, uint32_t stream, uint64_t *visible, uint64_t *hidden)
 {
     uint64_t pages = 0;
@@ -134,6 +146,12 @@ void gm_plan_free_pages(struct gm_pool *pool, uint32_t stream, uint64_t *visible
     }
     *visible = pages;
     *hidden = pool->free_chunk_pages - pages;
+}
+
+/* Whether chunk @chunk may be mapped in @range (GM_NONE: a new one): not a second time. */
+static bool may_take(const struct gm_pool *pool, uint32_t chunk, uint32_t range)
+{
+    return range == GM_NONE || !gm_range_holds(gm_range(pool, range), chunk);
 }
 
 /* Free pages at the start and the end of a partly used chunk, and the longest run of them anywhere. */
@@ -155,19 +173,25 @@ static struct part measure_part(uint32_t index, const struct gm_chunk *chunk)
     return part;
 }
 
-static int gather_parts(struct gm_pool *pool, uint32_t stream)
+static int gather_parts(struct gm_pool *pool, uint32_t stream, uint32_t *largest_hole)
 {
     int rc = gm_array_reserve(&pool->parts, pool->chunks.count + 1, sizeof(struct part));
     if (rc < 0) {
         return rc;
     }
     struct part *parts = pool->parts.data;
+    uint64_t horizon = gm_stream_horizon(pool, stream);
     pool->parts.count = 0;
+    *largest_hole = 0;
     for (uint32_t i = 0; i < pool->chunks.count; i++) {
         const struct gm_chunk *chunk = gm_chunk(pool, i);
-        if (chunk->busy != 0 && chunk->busy != gm_page_mask(0, chunk->pages - 1u) &&
-            gm_stream_sees(pool, chunk->stamp, stream)) {
-            parts[pool->parts.count++] = measure_part(i, chunk);
+        if (chunk->busy == 0 || chunk->busy == UINT64_MAX >> (64 - chunk->pages)) {
+            continue;
+        }
+        if (gm_stream_sees_chunk(pool, chunk, stream, horizon)) {
+            struct part *part = &parts[pool->parts.count++];
+            *part = measure_part(i, chunk);
+            *largest_hole = gm_max(*largest_hole, part->hole);
         }
     }
     return 0;
@@ -193,7 +217,7 @@ static const struct part *best_part(const struct gm_pool *pool, enum side side, 
         }
         uint32_t best_size = best == NULL ? 0 : pages_of(best, side);
         bool better = size >= pages ? best_size < pages || size < best_size : best_size < pages && size > best_size;
-        if (better && !(range != GM_NONE && gm_chunk_is_in(gm_chunk(pool, parts[i].chunk), range))) {
+        if (better && may_take(pool, parts[i].chunk, range)) {
             best = &parts[i];
         }
     }
@@ -208,49 +232,89 @@ struct planner {
     uint32_t cap;                   /* pages of a new chunk */
     uint64_t bound_pages;           /* growth up to here is preferred to stitching */
     bool has_candidates, has_parts; /* gathered when first needed */
+    uint32_t largest_hole;          /* pages, of parts */
+    uint32_t fine_pages;            /* of candidates no larger than twice the cap, all together */
     struct gm_plan best;
 };
 
-static bool may_take(const struct gm_pool *pool, uint32_t chunk, uint32_t range)
+/* Whether a plan that costs @cost_ns at least and has @have units would be better than the best one. */
+static bool may_win(const struct planner *planner, uint64_t cost_ns, uint32_t have)
 {
-    return range == GM_NONE || !gm_chunk_is_in(gm_chunk(pool, chunk), range);
+    const struct gm_plan *best = &planner->best;
+    return cost_ns < best->cost_ns || (cost_ns == best->cost_ns && have > best->have);
+}
+
+/* The first of candidates [from, past) that may be mapped in @range; @past: none. */
+static uint32_t first_to_take(const struct planner *planner, uint32_t range, uint32_t from, uint32_t past)
+{
+    while (from < past && !may_take(planner->pool, planner->candidates.chunks[from], range)) {
+        from++;
+    }
+    return gm_min(from, past);
 }
 
 /*
  * Picks whole free chunks of at most @most pages that are not in @range: one of just what is left, else the largest
  * below it, and again; when there is none below, the smallest that reaches, for its rest gets pinned. It only ever goes
  * down in size: a last bit that no smaller chunk has left is better taken from a partly used chunk. Gives the pages
- * got; the chunks are listed in pool->picking.
+ * got; the chunks are listed in pool->picking. Ends early with more than @enough chunks, which are too many.
  */
-static uint32_t pick(const struct planner *planner, uint32_t range, uint32_t pages, uint32_t most, uint32_t *count)
+static uint32_t pick(const struct planner *planner, uint32_t range, uint32_t pages, uint32_t most, uint64_t enough,
+                     uint32_t *count)
 {
     const struct candidates *candidates = &planner->candidates;
     const struct gm_pool *pool = planner->pool;
+    const uint8_t *sizes = pool->sizes.data;
     uint32_t *picked = pool->picking.data;
     uint32_t past = candidates->begin[gm_min(most, GM_CHUNK_PAGES) + 1];
     uint32_t got = 0;
     *count = 0;
-    while (got < pages) {
-        uint32_t left = pages - got;
-        uint32_t below = gm_min(past, candidates->begin[gm_min(left, GM_CHUNK_PAGES) + 1]);
-        uint32_t at = left <= GM_CHUNK_PAGES ? candidates->begin[left] : past;
-        while (at < past && !may_take(pool, candidates->chunks[at], range)) {
-            at++;
-        }
-        while (below > 0 && !may_take(pool, candidates->chunks[below - 1], range)) {
-            below--;
-        }
-        bool is_exact = at < past && gm_chunk(pool, candidates->chunks[at])->pages == left;
-        if (!is_exact && below > 0) {
-            past = below - 1;
-            at = past;
-        } else if (at >= past) {
-            return got;
+    while (got < pages && *count <= enough) {
+        uint32_t left = gm_min(pages - got, GM_CHUNK_PAGES + 1);
+        uint32_t below = gm_min(past, candidates->begin[left]);
+        uint32_t larger = gm_min(past, candidates->begin[gm_min(left, GM_CHUNK_PAGES) + 1]);
+        uint32_t at = first_to_take(planner, range, below, larger);
+        if (at == larger) {
+            while (below > 0 && !may_take(pool, candidates->chunks[below - 1], range)) {
+                below--;
+            }
+            if (below > 0) {
+                past = below - 1;
+                at = past;
+            } else {
+                at = first_to_take(planner, range, larger, past);
+                if (at == past) {
+                    return got;
+                }
+            }
         }
         picked[(*count)++] = candidates->chunks[at];
-        got += gm_chunk(pool, candidates->chunks[at])->pages;
+        got += sizes[candidates->chunks[at]];
     }
     return got;
+}
+
+/* Whether a hole for all of the request would be a better plan than the best one, and there may be one. */
+static bool may_find_hole(const struct planner *planner)
+{
+    uint32_t all = gm_pages_of_units(planner->request->units);
+    uint32_t largest = planner->has_parts ? planner->largest_hole : GM_CHUNK_PAGES - 1;
+    return all <= largest && may_win(planner, ALIAS_NS, 0);
+}
+
+/* Picks chunks that are no larger than twice the cap, unless these do not reach. */
+static uint32_t pick_chunks(const struct planner *planner, uint32_t range, uint32_t pages, uint32_t *count)
+{
+    const struct candidates *candidates = &planner->candidates;
+    uint64_t enough = may_find_hole(planner) ? UINT64_MAX : planner->best.cost_ns / ALIAS_NS;
+    uint32_t fine = gm_min(2 * planner->cap, GM_CHUNK_PAGES);
+    if (candidates->largest > fine && planner->fine_pages >= pages) {
+        uint32_t got = pick(planner, range, pages, fine, UINT64_MAX, count);
+        if (got >= pages) {
+            return got;
+        }
+    }
+    return pick(planner, range, pages, GM_CHUNK_PAGES, enough, count);
 }
 
 /*
@@ -281,10 +345,13 @@ static void plan_rest(struct planner *planner, struct gm_plan *plan, uint32_t pa
 {
     struct gm_pool *pool = planner->pool;
     if (!planner->has_parts) {
-        planner->has_parts = gather_parts(pool, planner->request->stream) == 0;
+        planner->has_parts = gather_parts(pool, planner->request->stream, &planner->largest_hole) == 0;
     }
     uint32_t all = gm_pages_of_units(planner->request->units);
-    const struct part *hole = best_part(pool, HOLE, all, plan->range, GM_NONE);
+    const struct part *hole = NULL;
+    if (planner->largest_hole >= all) {
+        hole = best_part(pool, HOLE, all, plan->range, GM_NONE);
+    }
     if (hole != NULL && hole->hole >= all) {
         plan->hole = hole->chunk;
         plan->have = 0;
@@ -325,7 +392,7 @@ static void keep_if_best(struct planner *planner, struct gm_plan *plan)
     if (is_over_limit(planner, plan)) {
         return;
     }
-    if (plan->cost_ns < best->cost_ns || (plan->cost_ns == best->cost_ns && plan->have > best->have)) {
+    if (may_win(planner, plan->cost_ns, plan->have)) {
         *best = *plan;
         struct gm_array kept = planner->pool->picked;
         planner->pool->picked = planner->pool->picking;
@@ -353,19 +420,21 @@ static void consider(struct planner *planner, uint32_t range, uint32_t have)
             return;
         }
         planner->has_candidates = true;
+        planner->fine_pages = pages_of_candidates(&planner->candidates, 2 * planner->cap);
     }
     /* No way to fill the place takes fewer mappings than with the largest chunk there is. */
     uint32_t least = (pages + planner->candidates.largest - 1) / planner->candidates.largest;
-    if ((uint64_t)least * ALIAS_NS > planner->best.cost_ns) {
+    if ((uint64_t)least * ALIAS_NS > planner->best.cost_ns || !may_win(planner, ALIAS_NS, have)) {
         return;
     }
-    uint32_t got = pick(planner, range, pages, 2 * planner->cap, &plan.picked);
-    if (got < pages) {
-        got = pick(planner, range, pages, GM_CHUNK_PAGES, &plan.picked);
-    }
+    uint32_t got = pick_chunks(planner, range, pages, &plan.picked);
     plan.cost_ns = (uint64_t)plan.picked * ALIAS_NS;
     struct gm_plan whole = plan;
     if (got < pages) {
+        /* The rest takes one more mapping, or a hole takes the place of all. */
+        if (!may_win(planner, plan.cost_ns + ALIAS_NS, have) && !may_find_hole(planner)) {
+            return;
+        }
         plan_rest(planner, &plan, pages - got);
     }
     if (is_over_limit(planner, &plan) && pick_larger(planner, range, pages - got, &whole.picked)) {

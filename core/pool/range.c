@@ -76,6 +76,7 @@ static void free_tables(struct gm_range *range)
     free(range->usable);
     gm_array_finish(&range->slots);
     gm_array_finish(&range->dirty);
+    gm_array_finish(&range->held);
     memset(range, 0, sizeof *range);
 }
 
@@ -182,6 +183,29 @@ static int reserve_slot(struct gm_range *range)
     return rc < 0 ? rc : gm_array_reserve(&range->dirty, range->slots.count + 1, sizeof(uint32_t));
 }
 
+/* Notes that @place in @range is one of the chunk's. -ENOMEM. */
+static int add_place(struct gm_pool *pool, struct gm_range *range, uint32_t chunk, struct gm_place place)
+{
+    uint32_t words = chunk / 64 + 1;
+    int rc = gm_array_reserve(&range->held, words, sizeof(uint64_t));
+    if (rc < 0) {
+        return rc;
+    }
+    rc = gm_chunk_add_place(gm_chunk(pool, chunk), place);
+    if (rc < 0) {
+        return rc;
+    }
+    range->held.count = gm_max(range->held.count, words);
+    ((uint64_t *)range->held.data)[chunk / 64] |= (uint64_t)1 << chunk % 64;
+    return 0;
+}
+
+static void remove_place(struct gm_pool *pool, struct gm_range *range, uint32_t chunk)
+{
+    gm_chunk_remove_place(gm_chunk(pool, chunk), gm_range_id(pool, range));
+    ((uint64_t *)range->held.data)[chunk / 64] &= ~((uint64_t)1 << chunk % 64);
+}
+
 /* Sets the usable bits of a slot that has just been mapped: all its pages but those in use elsewhere. */
 static void mark_usable(const struct gm_pool *pool, struct gm_range *range, const struct gm_slot *slot,
                         struct gm_chunk *chunk)
@@ -210,14 +234,14 @@ int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
     if (range->mapped + chunk->pages > range->pages || reserve_slot(range) < 0 || gm_node_reserve(pool, 1) < 0) {
         return -ENOMEM;
     }
-    int rc = gm_chunk_add_place(chunk, place);
+    int rc = add_place(pool, range, chunk_index, place);
     if (rc < 0) {
         return rc;
     }
     CUdeviceptr address = range->base + ((uint64_t)range->mapped << GM_PAGE_SHIFT);
     rc = gm_vmm_map(&pool->vmm, address, gm_chunk_size(chunk), chunk->handle);
     if (rc < 0) {
-        gm_chunk_remove_place(chunk, index);
+        remove_place(pool, range, chunk_index);
         return rc;
     }
     bool alias = chunk->place_count > 1;
@@ -286,7 +310,7 @@ void gm_range_detach(struct gm_pool *pool, uint32_t index, uint32_t page)
     if (slot->alias) {
         pool->alias_pages -= chunk->pages;
     }
-    gm_chunk_remove_place(chunk, index);
+    remove_place(pool, range, slot->chunk);
     gm_bits_clear(range->usable, slot->page, gm_page_mask(0, slot->pages - 1));
     slot->chunk = GM_NONE;
     slot->alias = 0;
@@ -319,8 +343,9 @@ int gm_range_split_dead(struct gm_pool *pool, uint32_t index, uint32_t page)
     slots[at + 1].pages = slots[at].page + slots[at].pages - page;
     slots[at].pages = page - slots[at].page;
     range->slots.count++;
-    for (uint32_t p = page; p < range->mapped; p++) {
-        range->slot_of_page[p]++;
+    uint32_t *slot_of_page = range->slot_of_page;
+    for (uint32_t p = page, past = range->mapped; p < past; p++) {
+        slot_of_page[p]++;
     }
     return 0;
 }
@@ -329,13 +354,13 @@ int gm_range_attach(struct gm_pool *pool, uint32_t index, uint32_t page, uint32_
 {
     struct gm_range *range = gm_range(pool, index);
     struct gm_chunk *chunk = gm_chunk(pool, chunk_index);
-    int rc = gm_chunk_add_place(chunk, (struct gm_place){.range = index, .page = page & INT32_MAX});
+    int rc = add_place(pool, range, chunk_index, (struct gm_place){.range = index, .page = page & INT32_MAX});
     if (rc < 0) {
         return rc;
     }
     rc = gm_vmm_map(&pool->vmm, range->base + ((uint64_t)page << GM_PAGE_SHIFT), gm_chunk_size(chunk), chunk->handle);
     if (rc < 0) {
-        gm_chunk_remove_place(chunk, index);
+        remove_place(pool, range, chunk_index);
         return rc;
     }
     struct gm_slot *slot = &gm_slots(range)[gm_range_slot(range, page)];

@@ -57,6 +57,12 @@ static inline uint32_t gm_range_slot(const struct gm_range *range, uint32_t page
     return range->slot_of_page[page];
 }
 
+/* Whether chunk @chunk is mapped in @range. */
+static inline bool gm_range_holds(const struct gm_range *range, uint32_t chunk)
+{
+    return chunk / 64 < range->held.count && ((const uint64_t *)range->held.data)[chunk / 64] >> chunk % 64 & 1;
+}
+
 /* Notes that the slot has usable pages that bounds do not know of. */
 static inline void gm_range_mark_dirty(struct gm_range *range, struct gm_slot *slot)
 {

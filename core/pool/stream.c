@@ -331,6 +331,21 @@ bool gm_stream_sees_slow(struct gm_pool *pool, uint64_t stamp, uint32_t stream)
     return true;
 }
 
+uint64_t gm_stream_horizon(const struct gm_pool *pool, uint32_t stream)
+{
+    const uint64_t *waited = pool->streams[stream].waited;
+    uint64_t horizon = pool->sequence;
+    for (uint32_t i = 0; i < pool->stream_count; i++) {
+        const struct gm_stream *other = &pool->streams[i];
+        uint64_t done = done_up_to(pool, other);
+        if (i != stream && other->last_free > done) {
+            done = done > waited[i] ? done : waited[i];
+            horizon = horizon < done ? horizon : done;
+        }
+    }
+    return horizon;
+}
+
 bool gm_stream_is_done(struct gm_pool *pool, uint64_t stamp)
 {
     uint32_t last = (uint32_t)(stamp >> GM_STAMP_SHIFT);

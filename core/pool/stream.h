@@ -69,6 +69,19 @@ static inline bool gm_stream_sees(struct gm_pool *pool, uint64_t stamp, uint32_t
            gm_stream_sees_slow(pool, stamp, stream);
 }
 
+/*
+ * Work on @stream may use all chunks stamped up to the sequence returned, whatever stream the stamp tells of. It may
+ * use others too. Holds until the next free, and until the lock is dropped.
+ */
+uint64_t gm_stream_horizon(const struct gm_pool *pool, uint32_t stream);
+
+/* As gm_stream_sees(), for the stamp of a chunk, with what gm_stream_horizon() said. */
+static inline bool gm_stream_sees_chunk(struct gm_pool *pool, const struct gm_chunk *chunk, uint32_t stream,
+                                        uint64_t horizon)
+{
+    return (chunk->stamp & GM_SEQUENCE_MASK) <= horizon || gm_stream_sees(pool, chunk->stamp, stream);
+}
+
 /* Whether the work that used memory stamped @stamp has completed: what unmapping it needs. May record an event. */
 bool gm_stream_is_done(struct gm_pool *pool, uint64_t stamp);
 

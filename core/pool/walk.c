@@ -64,67 +64,114 @@ static const struct gm_slot *mark_in_use(struct gm_pool *pool, struct gm_range *
 
 enum verdict { USABLE, IN_USE, NOT_YET };
 
+/* What a walk is for: a place of @units for @stream, which sees all chunks stamped up to @horizon. */
+struct wanted {
+    uint32_t units;
+    uint32_t stream;
+    uint64_t horizon;
+};
+
+/* The first of the slots from @slot to @last whose chunk is not plainly usable: free, and seen by the stream. */
+static inline const struct gm_slot *first_in_doubt(const struct gm_pool *pool, const struct gm_slot *slot,
+                                                   const struct gm_slot *last, uint64_t horizon)
+{
+    if (pool->stream_count <= 1) {
+        while (slot <= last && gm_chunk_is_free(pool, slot->chunk)) {
+            slot++;
+        }
+        return slot;
+    }
+    while (slot <= last && gm_chunk_is_free(pool, slot->chunk) &&
+           (gm_chunk(pool, slot->chunk)->stamp & GM_SEQUENCE_MASK) <= horizon) {
+        slot++;
+    }
+    return slot;
+}
+
 /*
- * Looks at the chunks under units [start, end) of @gap. IN_USE: pages were in use elsewhere and are now marked so;
- * NOT_YET: work on another stream has to complete first. *page is where to go on.
+ * Looks at the chunks under the units of @gap from @start on. IN_USE: pages were in use elsewhere and are now marked
+ * so; NOT_YET: work on another stream has to complete first. *page is where to go on.
  */
 static enum verdict verify(struct gm_pool *pool, struct gm_range *range, const struct gm_node *gap, uint32_t start,
-                           uint32_t end, uint32_t stream, uint32_t *page)
+                           const struct wanted *wanted, uint32_t *page)
 {
-    const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, start / GM_PAGE_UNITS);
-    const struct gm_slot *first = slot;
-    bool one_stream = pool->stream_count <= 1;
-    for (uint32_t at = start; at < end; at = (slot->page + slot->pages) * GM_PAGE_UNITS, slot++) {
-        struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
-        if (chunk->busy == 0 && one_stream) {
-            continue;
-        }
-        uint64_t busy = busy_elsewhere(gap, slot, chunk, at, end);
+    uint32_t end = start + wanted->units;
+    const struct gm_slot *slots = gm_slots(range);
+    const struct gm_slot *first = slots + gm_range_slot(range, start / GM_PAGE_UNITS);
+    const struct gm_slot *last = slots + gm_range_slot(range, (end - 1) / GM_PAGE_UNITS);
+    const struct gm_slot *slot = first_in_doubt(pool, first, last, wanted->horizon);
+    while (slot <= last) {
+        const struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
+        uint64_t busy = busy_elsewhere(gap, slot, chunk, gm_max(slot->page * GM_PAGE_UNITS, start), end);
         if (busy != 0) {
             *page = slot->page + (uint32_t)__builtin_ctzll(busy);
             spend(pool, mark_in_use(pool, range, gap, slot, end) - first);
             return IN_USE;
         }
-        if (!one_stream && !gm_stream_sees(pool, chunk->stamp, stream)) {
+        if (!gm_stream_sees_chunk(pool, chunk, wanted->stream, wanted->horizon)) {
             spend(pool, slot - first);
             *page = slot->page + slot->pages;
             return NOT_YET;
         }
+        slot = first_in_doubt(pool, slot + 1, last, wanted->horizon);
     }
     return USABLE;
+}
+
+/*
+ * The next run that may hold @units at or after *page: true, and where it starts in *from. Those that are too short on
+ * the way are counted in *longest, whole pages for parts of them. Up to *known all pages from *page on are usable.
+ */
+static bool next_run(const struct gm_range *range, const struct gm_node *gap, uint32_t units, uint32_t *page,
+                     uint32_t *known, uint32_t *from, uint32_t *longest)
+{
+    uint32_t gap_end = gap->start + gap->size;
+    uint32_t past = (gap_end - 1) / GM_PAGE_UNITS + 1;
+    uint32_t pages = gm_pages_of_units(units);
+    for (;;) {
+        if (*page >= *known) {
+            uint32_t short_pages = 0;
+            *page = gm_bits_run(range->usable, *page, past, pages, &short_pages, known);
+            *longest = gm_max(*longest, short_pages * GM_PAGE_UNITS);
+            if (*page >= past) {
+                return false;
+            }
+        }
+        *from = gm_max(*page * GM_PAGE_UNITS, gap->start);
+        uint32_t enough = gm_min(past, gm_pages_of_units(*from + units));
+        if (*known < enough) {
+            *known = gm_bits_next(range->usable, *known, enough, UINT64_MAX);
+        }
+        uint32_t length = gm_min(*known * GM_PAGE_UNITS, gap_end) - *from;
+        if (length >= units) {
+            return true;
+        }
+        *longest = gm_max(*longest, length);
+        *page = *known;
+    }
 }
 
 static bool fit_shared(struct gm_pool *pool, struct gm_range *range, struct gm_node *gap, uint32_t units,
                        uint32_t stream, uint32_t *start)
 {
-    uint32_t gap_end = gap->start + gap->size;
-    uint32_t past = (gap_end - 1) / GM_PAGE_UNITS + 1;
     uint32_t page = gap->start / GM_PAGE_UNITS;
+    /* Most gaps are usable from their start. */
+    uint32_t known = gm_bits_next(range->usable, page, gm_pages_of_units(gap->start + units), UINT64_MAX);
+    uint32_t from;
     uint32_t longest = 0;
     bool bound_is_known = true;
-    for (;;) {
-        page = gm_bits_next(range->usable, page, past, 0);
-        if (page == past) {
-            break;
-        }
-        uint32_t from = gm_max(page * GM_PAGE_UNITS, gap->start);
-        uint32_t enough = gm_min(past, gm_pages_of_units(from + units));
-        uint32_t run_past = gm_bits_next(range->usable, page, enough, UINT64_MAX);
-        uint32_t length = gm_min(run_past * GM_PAGE_UNITS, gap_end) - from;
-        if (length < units) {
-            longest = gm_max(longest, length);
-            page = run_past;
-            continue;
-        }
+    struct wanted wanted = {units, stream, pool->stream_count <= 1 ? UINT64_MAX : gm_stream_horizon(pool, stream)};
+    while (next_run(range, gap, units, &page, &known, &from, &longest)) {
         if (pool->walk_left == 0) {
             return false;
         }
-        switch (verify(pool, range, gap, from, from + units, stream, &page)) {
+        switch (verify(pool, range, gap, from, &wanted, &page)) {
         case USABLE:
             *start = from;
             return true;
         case IN_USE:
             longest = gm_max(longest, page * GM_PAGE_UNITS > from ? page * GM_PAGE_UNITS - from : 0);
+            known = page;
             break;
         case NOT_YET:
             bound_is_known = false;

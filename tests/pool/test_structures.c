@@ -22,6 +22,31 @@ static uint64_t next_random(void)
 
 #define PAGES 300u
 
+/* The first run of at least @least pages, and the longest of those before it. */
+static void expect_run(const uint64_t *set, const bool *model, uint32_t from, uint32_t past, uint32_t least)
+{
+    uint32_t page = from;
+    uint32_t run_past = from;
+    uint32_t longest = 0;
+    for (; page < past; page = run_past + 1) {
+        run_past = page;
+        while (run_past < past && model[run_past]) {
+            run_past++;
+        }
+        if (run_past - page >= least) {
+            break;
+        }
+        longest = gm_max(longest, run_past - page);
+    }
+    uint32_t seen_past = 0;
+    uint32_t seen_longest = 0;
+    assert_int_equal(gm_bits_run(set, from, past, least, &seen_longest, &seen_past), gm_min(page, past));
+    assert_int_equal(seen_longest, longest);
+    if (page < past) {
+        assert_in_range(seen_past, page + least, run_past);
+    }
+}
+
 static void test_bits_against_a_model(void **unused)
 {
     (void)unused;
@@ -31,7 +56,7 @@ static void test_bits_against_a_model(void **unused)
     for (int i = 0; i < 20000; i++) {
         uint32_t page = (uint32_t)(next_random() % (PAGES - 64));
         uint64_t mask = next_random();
-        mask &= next_random();
+        mask = i % 8 == 0 ? UINT64_MAX : mask & next_random();
         bool missing = false;
         bool add = next_random() % 2 == 0;
         for (uint32_t bit = 0; bit < 64; bit++) {
@@ -63,6 +88,7 @@ static void test_bits_against_a_model(void **unused)
         assert_int_equal(gm_bits_next(set, from, past, UINT64_MAX), first_out);
         assert_int_equal(gm_bits_run_start(set, from, past), start);
         assert_int_equal(gm_bits_has(set, from), model[from]);
+        expect_run(set, model, from, past, 1 + (uint32_t)(next_random() % (i % 2 == 0 ? 6 : 150)));
     }
 }
 
