@@ -1,5 +1,5 @@
 /*
- * exercise_process.c - threads, devices, children, and a process's beginning and end.
+ * exercise_process.c - threads, devices, children, and a process's beginning.
  */
 #include "exercise.h"
 
@@ -238,19 +238,4 @@ void scenario_forked_early(void)
     }
     wait_for(child);
     scenario_plain();
-}
-
-static CUdeviceptr left_over;
-
-static void free_late(void)
-{
-    say("free while the process ends", cu.cuMemFree_(left_over));
-}
-
-/* Static destructors free memory late. */
-void scenario_at_exit(void)
-{
-    atexit(free_late);
-    start(0);
-    need("cuMemAlloc", cu.cuMemAlloc_(&left_over, MIB));
 }

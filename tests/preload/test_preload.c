@@ -260,15 +260,6 @@ static void idle_memory_makes_room_for_the_driver(void **state)
     expect_served(&run, "cuMemAlloc_v2");
 }
 
-static void frees_after_the_end_get_the_drivers_answer(void **state)
-{
-    (void)state;
-    struct run run = exercise(EXERCISE, "proc0", "at-exit");
-    run_free(&run);
-    run = exercise(EXERCISE_LINKED, "linked", "at-exit");
-    run_free(&run);
-}
-
 static void the_kill_switch_leaves_everything_to_the_driver(void **state)
 {
     (void)state;
@@ -360,7 +351,6 @@ int main(void)
         cmocka_unit_test(a_child_forked_before_the_start_is_served),
         cmocka_unit_test(virtual_memory_of_the_program_is_untouched),
         cmocka_unit_test(idle_memory_makes_room_for_the_driver),
-        cmocka_unit_test(frees_after_the_end_get_the_drivers_answer),
         cmocka_unit_test(the_kill_switch_leaves_everything_to_the_driver),
         cmocka_unit_test(the_tunable_enabled_leaves_new_memory_to_the_driver),
         cmocka_unit_test(a_device_without_virtual_memory_is_the_drivers),
