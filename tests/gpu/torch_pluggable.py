@@ -44,11 +44,11 @@ def whole(torch, ours):
     big = torch.empty(1 << 30, dtype=torch.uint8, device="cuda").fill_(7)
     assert int(big[::4096].sum()) == 7 * (1 << 18)
     del big
-    try:
-        torch.empty(1 << 50, dtype=torch.uint8, device="cuda")
-        raise AssertionError("a petabyte was granted")
-    except RuntimeError as error:  # the pluggable allocator's answer to NULL
-        print("out of memory is told:", str(error).splitlines()[0])
+    try:  # PyTorch does not look at what a pluggable allocator gives: without memory the tensor has none
+        nothing = torch.empty(1 << 50, dtype=torch.uint8, device="cuda").data_ptr()
+    except RuntimeError:
+        nothing = 0
+    assert nothing == 0, "a petabyte was granted"
     assert torch.ones(1000, device="cuda").sum().item() == 1000
 
 

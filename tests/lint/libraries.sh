@@ -1,7 +1,7 @@
 #!/bin/bash
 # libraries.sh - the shared libraries of the build export what they promise and need libc alone.
 #
-#   libgmlake.so          the functions that gmlake.h declares, nothing else
+#   libgmlake.so          the functions that gmlake.h and torch.h declare, nothing else
 #   libgmlake_preload.so  the names in its linker map, nothing else
 #   all of core           no library but libc (and a sanitizer's runtime, in its build)
 set -u -o pipefail
@@ -23,7 +23,10 @@ exported()
 
 declared()
 {
-    gcc -fpreprocessed -dD -E "$source_dir/include/gmlake/gmlake.h" 2>/dev/null |
+    local header
+    for header in gmlake.h torch.h; do
+        gcc -fpreprocessed -dD -E "$source_dir/include/gmlake/$header" 2>/dev/null
+    done |
         grep -oE '\bgmlake_[a-z_]+ *\(' | tr -d ' (' | sort -u
 }
 

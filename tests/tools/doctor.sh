@@ -9,6 +9,8 @@ failures=0
 pids=()
 unset PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF XLA_PYTHON_CLIENT_ALLOCATOR XLA_PYTHON_CLIENT_PREALLOCATE \
     TF_GPU_ALLOCATOR PYTORCH_NO_CUDA_MEMORY_CACHING XDG_RUNTIME_DIR LD_PRELOAD
+# Libraries are put in front of a sanitizer's runtime here, which it would refuse.
+export ASAN_OPTIONS=verify_asan_link_order=0
 export GMLAKE_SOCKET=$work/none.sock SIMCUDA_LEAKS=0
 
 clean_up()
@@ -225,6 +227,8 @@ processes()
     finds 0 "note     preload: .*of another installation" -- "$gmlake" doctor "$pid"
     rm "$work/other/libgmlake_preload.so"
     finds 0 "note     preload: .*replaced or removed" -- "$gmlake" doctor "$pid"
+    start LD_PRELOAD="$GMLAKE_TEST_LIB_DIR/libgmlake.so" -- "$gmlake" run -- "$served" nothing
+    finds 0 "note     preload: $library is in the process and so is .*libgmlake.so" -- "$gmlake" doctor "$pid"
     figures "$started"
     kill "$started"
     wait "$started" 2>/dev/null

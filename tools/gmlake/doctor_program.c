@@ -119,9 +119,14 @@ static void check_mapped(struct gm_patient *patient)
         explain_absence(patient);
         return;
     }
-    if (gm_patient_mapped(patient, GM_PRELOAD_LIBRARY, 1, &second) ||
-        gm_patient_mapped(patient, "libgmlake.so", 0, &second)) {
+    if (gm_patient_mapped(patient, GM_PRELOAD_LIBRARY, 1, &second)) {
         complain_of_copies(patient, first.path, second.path);
+    } else if (gm_patient_mapped(patient, "libgmlake.so", 0, &second)) {
+        gm_say(
+            patient, GM_NOTE, "preload",
+            "%s is in the process and so is %s, which the program calls itself: each has memory of its own, so leave "
+            "one of them out",
+            first.path, second.path);
     } else if (first.deleted) {
         gm_say(
             patient, GM_NOTE, "preload",

@@ -83,6 +83,7 @@ METERED(device_get_attribute, (int *value, CUdevice_attribute attribute, CUdevic
         (value, attribute, device), NOTHING)
 METERED(device_get_uuid, (CUuuid *uuid, CUdevice device), (uuid, device), NOTHING)
 METERED(device_total_mem, (size_t *bytes, CUdevice device), (bytes, device), NOTHING)
+METERED(primary_ctx_retain, (CUcontext *context, CUdevice device), (context, device), NOTHING)
 METERED(ctx_get_current, (CUcontext *context), (context), NOTHING)
 METERED(ctx_get_device, (CUdevice *device), (device), NOTHING)
 METERED(ctx_push_current, (CUcontext context), (context), NOTHING)
