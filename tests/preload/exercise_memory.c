@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 void scenario_plain(void)
 {
@@ -25,6 +26,10 @@ void scenario_plain(void)
     say("range without base", cu.cuMemGetAddressRange_(NULL, &size, blocks[1]));
     say("no bytes", cu.cuMemAlloc_(&base, 0));
     say("nowhere to put it", cu.cuMemAlloc_(NULL, MIB));
+    say("rows of nothing", cu.cuMemAllocPitch_(&base, &size, 0, 10, 4));
+    say("no rows", cu.cuMemAllocPitch_(&base, &size, 10, 0, 4));
+    say("elements of three bytes", cu.cuMemAllocPitch_(&base, &size, 10, 10, 3));
+    say("rows with nowhere to put the pitch", cu.cuMemAllocPitch_(&base, NULL, 10, 10, 4));
     say("more than there is", cu.cuMemAlloc_(&base, (size_t)1 << 46));
     say("free NULL", cu.cuMemFree_(0));
     say("free inside a block", cu.cuMemFree_(blocks[6] + MIB));
@@ -156,28 +161,108 @@ void scenario_info(void)
     say("with nothing", cu.cuMemGetInfo_(NULL, NULL));
 }
 
-/* Virtual memory that the program manages itself is nothing of ours. */
-void scenario_foreign(void)
+/* Virtual memory that the program manages itself is nothing of ours, on the device or, as NCCL has it, on the host. */
+static void use_foreign(const char *what, CUmemLocationType type)
 {
     CUmemGenericAllocationHandle handle;
+    CUmemGenericAllocationHandle retained = 0;
     CUmemAllocationProp properties;
+    CUmemAccessDesc access;
     CUdeviceptr range;
     CUdeviceptr base = 0;
     size_t size = 0;
-    start(0);
+    int descriptor = -1;
+    printf("%s\n", what);
     memset(&properties, 0, sizeof properties);
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.type = type;
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    memset(&access, 0, sizeof access);
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     say("cuMemCreate", cu.cuMemCreate_(&handle, 2 * MIB, &properties, 0));
     say("cuMemAddressReserve", cu.cuMemAddressReserve_(&range, 8 * MIB, 0, 0, 0));
     say("cuMemMap", cu.cuMemMap_(range, 2 * MIB, 0, handle, 0));
+    say("cuMemSetAccess", cu.cuMemSetAccess_(range, 2 * MIB, &access, 1));
+    say("cuMemExportToShareableHandle",
+        cu.cuMemExportToShareableHandle_(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    say_if("there is a descriptor", descriptor >= 0 && close(descriptor) == 0);
     say("cuMemGetAddressRange", cu.cuMemGetAddressRange_(&base, &size, range + MIB));
     say_if("the range is the mapping", base == range && size == 2 * MIB);
+    say("cuMemRetainAllocationHandle", cu.cuMemRetainAllocationHandle_(&retained, (void *)(uintptr_t)range));
+    say_if("it is the handle", retained == handle);
+    say("cuMemRelease", cu.cuMemRelease_(retained));
     say("cuMemFree of it", cu.cuMemFree_(range));
     say("cuMemFreeAsync of it", cu.cuMemFreeAsync_(range, NULL));
-    say("cuMemUnmap", cu.cuMemUnmap_(range, 2 * MIB));
+    say("cuMemUnmap of what the range says", cu.cuMemUnmap_(base, size));
     say("cuMemRelease", cu.cuMemRelease_(handle));
     say("cuMemAddressFree", cu.cuMemAddressFree_(range, 8 * MIB));
+}
+
+/* What others have given cannot be freed by us; the driver says what becomes of it. */
+void scenario_foreign(void)
+{
+    CUdeviceptr captured = 0;
+    CUdeviceptr ours;
+    CUstream stream;
+    CUgraph graph = NULL;
+    void *host = NULL;
+    start(0);
+    need("cuMemAlloc", cu.cuMemAlloc_(&ours, 4 * MIB));
+    use_foreign("on the device", CU_MEM_LOCATION_TYPE_DEVICE);
+    use_foreign("on the host", CU_MEM_LOCATION_TYPE_HOST_NUMA);
+    need("cuMemAllocHost", cu.cuMemAllocHost_(&host, MIB));
+    say("cuMemFree of host memory", cu.cuMemFree_((CUdeviceptr)(uintptr_t)host));
+    say("cuMemFreeAsync of host memory", cu.cuMemFreeAsync_((CUdeviceptr)(uintptr_t)host, NULL));
+    say("cuMemFreeHost", cu.cuMemFreeHost_(host));
+    need("cuStreamCreate", cu.cuStreamCreate_(&stream, CU_STREAM_NON_BLOCKING));
+    need("cuStreamBeginCapture", cu.cuStreamBeginCapture_(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    say("allocation in a graph", cu.cuMemAllocAsync_(&captured, 4 * MIB, stream));
+    say("cuMemFree of what a graph will have", cu.cuMemFree_(captured));
+    say("cuStreamEndCapture", cu.cuStreamEndCapture_(stream, &graph));
+    say("cuMemFree of what a graph has", cu.cuMemFree_(captured));
+    say("cuMemFreeAsync of what a graph has", cu.cuMemFreeAsync_(captured, stream));
+    say("free inside ours", cu.cuMemFree_(ours + 2 * MIB));
+    say("cuMemFree", cu.cuMemFree_(ours));
+    say("twice", cu.cuMemFree_(ours));
+    say("twice on a stream", cu.cuMemFreeAsync_(ours, stream));
+}
+
+/* A block made of pieces that lay apart: it is one block at each of its addresses, in all that can be asked. */
+void scenario_stitched(void)
+{
+    enum { PIECES = 24, PIECE = 4 * MIB, WHOLE = 40 * MIB };
+    CUdeviceptr pieces[PIECES];
+    CUdeviceptr whole;
+    int wrong = 0;
+    start(0);
+    for (int i = 0; i < PIECES; i++) {
+        need("cuMemAllocAsync", cu.cuMemAllocAsync_(&pieces[i], PIECE, NULL));
+    }
+    for (int i = 0; i < PIECES; i += 2) {
+        say("cuMemFreeAsync", cu.cuMemFreeAsync_(pieces[i], NULL));
+    }
+    say("cuCtxSynchronize", cu.cuCtxSynchronize_());
+    need("cuMemAlloc", cu.cuMemAlloc_(&whole, WHOLE));
+    for (size_t at = 0; at < WHOLE; at += MIB / 2) {
+        CUdeviceptr base = 0;
+        CUdeviceptr start_address = 0;
+        size_t size = 0;
+        size_t range = 0;
+        wrong += cu.cuMemGetAddressRange_(&base, &size, whole + at) != CUDA_SUCCESS || base != whole || size != WHOLE;
+        wrong += cu.cuPointerGetAttribute_(&start_address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, whole + at) !=
+                     CUDA_SUCCESS ||
+                 start_address != whole;
+        wrong += cu.cuPointerGetAttribute_(&range, CU_POINTER_ATTRIBUTE_RANGE_SIZE, whole + at) != CUDA_SUCCESS ||
+                 range != WHOLE;
+    }
+    printf("wrong answers: %d\n", wrong);
+    use("holds its bytes", whole, WHOLE);
+    say("cuMemFree", cu.cuMemFree_(whole));
+    for (int i = 1; i < PIECES; i += 2) {
+        use("holds its bytes", pieces[i], PIECE);
+        say("cuMemFreeAsync", cu.cuMemFreeAsync_(pieces[i], NULL));
+    }
 }
 
 /* Idle memory of ours makes room for what only the driver can give. */

@@ -146,3 +146,111 @@ void scenario_shared_pools(void)
     say("cuMemPoolDestroy", cu.cuMemPoolDestroy_(shared));
     say("no pool", cu.cuMemAllocFromPoolAsync_(&address, MIB, NULL, NULL));
 }
+
+/* --- a program that lives on pools, as RMM's asynchronous resource does ---------------------------------------------
+ */
+
+#define TRACE_STREAMS 3
+#define TRACE_BLOCKS  48
+
+/* Invariant: bytes is 0, or the block is live and holds @value at both ends once its stream has come so far. */
+struct traced {
+    CUdeviceptr address;
+    size_t bytes;
+    int stream; /* used last on it */
+    unsigned char value;
+};
+
+static unsigned next_random(unsigned *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static int fill_ends(const struct traced *block, CUstream stream)
+{
+    return (cu.cuMemsetD8Async_(block->address, block->value, 64, stream) != CUDA_SUCCESS) +
+           (cu.cuMemsetD8Async_(block->address + block->bytes - 64, block->value, 64, stream) != CUDA_SUCCESS);
+}
+
+static int holds_ends(const struct traced *block)
+{
+    unsigned char bytes[2] = {0};
+    cu.cuMemcpyDtoH_(&bytes[0], block->address, 1);
+    cu.cuMemcpyDtoH_(&bytes[1], block->address + block->bytes - 1, 1);
+    return bytes[0] == block->value && bytes[1] == block->value;
+}
+
+/* Frees the block on @stream, in the order of what its last stream does with it. */
+static int free_traced(struct traced *block, int stream, const CUstream *streams, CUevent event)
+{
+    int wrong = 0;
+    if (stream != block->stream) {
+        wrong += cu.cuEventRecord_(event, streams[block->stream]) != CUDA_SUCCESS;
+        wrong += cu.cuStreamWaitEvent_(streams[stream], event, 0) != CUDA_SUCCESS;
+    }
+    wrong += cu.cuMemFreeAsync_(block->address, streams[stream]) != CUDA_SUCCESS;
+    block->bytes = 0;
+    return wrong;
+}
+
+static void say_used(const char *what, CUmemoryPool pool)
+{
+    cuuint64_t used = 1;
+    say(what, cu.cuMemPoolGetAttribute_(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    say_if("nothing is used", used == 0);
+}
+
+void scenario_pool_trace(void)
+{
+    CUstream streams[TRACE_STREAMS] = {NULL};
+    struct traced blocks[TRACE_BLOCKS];
+    CUmemoryPool pools[3] = {NULL};
+    cuuint64_t most = UINT64_MAX;
+    CUevent event;
+    unsigned random = 1;
+    int wrong = 0;
+    start(0);
+    memset(blocks, 0, sizeof blocks);
+    need("cuEventCreate", cu.cuEventCreate_(&event, CU_EVENT_DISABLE_TIMING));
+    for (int i = 1; i < TRACE_STREAMS; i++) {
+        need("cuStreamCreate", cu.cuStreamCreate_(&streams[i], CU_STREAM_NON_BLOCKING));
+    }
+    need("cuDeviceGetDefaultMemPool", cu.cuDeviceGetDefaultMemPool_(&pools[0], 0));
+    pools[1] = new_pool(CU_MEM_HANDLE_TYPE_NONE);
+    pools[2] = new_pool(CU_MEM_HANDLE_TYPE_NONE);
+    say("threshold", cu.cuMemPoolSetAttribute_(pools[1], CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most));
+    for (int step = 0; step < 3000; step++) {
+        struct traced *block = &blocks[next_random(&random) % TRACE_BLOCKS];
+        int stream = (int)(next_random(&random) % TRACE_STREAMS);
+        if (block->bytes != 0) {
+            wrong += cu.cuStreamSynchronize_(streams[block->stream]) != CUDA_SUCCESS;
+            wrong += !holds_ends(block);
+            block->value ^= 0xff;
+            wrong += fill_ends(block, streams[block->stream]); /* late, when the block is another's */
+            wrong += free_traced(block, stream, streams, event);
+        } else {
+            block->bytes = 64 + next_random(&random) % (step % 7 == 0 ? 20 * MIB : 100000);
+            block->stream = stream;
+            block->value = (unsigned char)step;
+            wrong += cu.cuMemAllocFromPoolAsync_(&block->address, block->bytes, pools[step % 3], streams[stream]) !=
+                     CUDA_SUCCESS;
+            wrong += fill_ends(block, streams[stream]);
+        }
+        if (step % 500 == 499) {
+            say("cuMemPoolTrimTo", cu.cuMemPoolTrimTo_(pools[step % 3], 0));
+        }
+    }
+    printf("wrong: %d\n", wrong);
+    say("destroyed with blocks in use", cu.cuMemPoolDestroy_(pools[2]));
+    for (int i = 0; i < TRACE_BLOCKS; i++) {
+        if (blocks[i].bytes != 0) {
+            wrong += free_traced(&blocks[i], i % TRACE_STREAMS, streams, event);
+        }
+    }
+    say("cuCtxSynchronize", cu.cuCtxSynchronize_());
+    say_used("used of the default pool", pools[0]);
+    say_used("used of an own pool", pools[1]);
+    say("cuMemPoolDestroy", cu.cuMemPoolDestroy_(pools[1]));
+    printf("wrong: %d\n", wrong);
+}

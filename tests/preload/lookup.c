@@ -4,11 +4,14 @@
  *   lookup versions        every hooked name through both cuGetProcAddress(), all versions and flags
  *   lookup clash LIBRARY   names of other CUDA libraries that begin like the driver's
  *   lookup next            RTLD_NEXT from a library (shim.c) in front of or behind the preload library
+ *   lookup quiet           all of the names, through every door, and what the driver was called for meanwhile
  *   lookup init            a driver that looks itself up while it starts (reentrant_driver.c)
  *
  * Prints what is the same with and without the preload library, and lines "object: SYMBOL FILE" that say where the
  * answers come from.
  */
+#include "simcuda.h"
+
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -66,19 +69,20 @@ static void ask(void *one, void *two, const char *base, int version, cuuint64_t 
     tell(what, rc == CUDA_SUCCESS ? function : NULL);
 }
 
-static int versions(void)
-{
-    static const int numbers[] = {0, 2000, 3020, 4010, 7000, 10000, 10010, 11020, 12000, 12030, 13000, 99000};
-    /* clang-format off */
-    static const char *const names[] = {
+/* clang-format off */
+static const char *const names[] = {
 #define GM_HOOK(field, name, parameters, arguments) #name,
 #define GM_NEED(field, name, parameters, arguments) #name,
 #include "hooks.def"
 #undef GM_HOOK
 #undef GM_NEED
-        "", "cuInit", "cuMemcpyHtoD", "cuNoSuchFunction", "cudaMalloc",
-    };
-    /* clang-format on */
+    "", "cuInit", "cuMemcpyHtoD", "cuNoSuchFunction", "cudaMalloc",
+};
+/* clang-format on */
+
+static int versions(void)
+{
+    static const int numbers[] = {0, 2000, 3020, 4010, 7000, 10000, 10010, 11020, 12000, 12030, 13000, 99000};
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     void *one = dlsym(driver, "cuGetProcAddress");
     void *two = dlsym(driver, "cuGetProcAddress_v2");
@@ -108,13 +112,57 @@ static int versions(void)
     return 0;
 }
 
+#if defined(__aarch64__)
+#define OLDER_GLIBC "GLIBC_2.17"
+#else
+#define OLDER_GLIBC "GLIBC_2.2.5"
+#endif
+
+/*
+ * dlsym() and dlvsym() at both of their versions, by name and by handle. The driver's symbols have no version, so any
+ * is theirs. No look-up is work: the driver is not called, but for the look-ups that are its own.
+ */
+static int quiet(void)
+{
+    static const char *const doors[] = {"GLIBC_2.34", OLDER_GLIBC};
+    static struct simcuda_call calls[1024];
+    size_t (*query)(struct simcuda_call *, size_t);
+    size_t others = 0;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    for (size_t i = 0; i < LENGTH(doors); i++) {
+        void *(*by_name)(void *, const char *) =
+            (void *(*)(void *, const char *))(uintptr_t)dlvsym(RTLD_DEFAULT, "dlsym", doors[i]);
+        void *(*by_version)(void *, const char *, const char *) =
+            (void *(*)(void *, const char *, const char *))(uintptr_t)dlvsym(RTLD_DEFAULT, "dlvsym", doors[i]);
+        for (size_t j = 0; j < LENGTH(names); j++) {
+            tell(names[j], by_name(driver, names[j]));
+            tell(names[j], by_version(driver, names[j], "LIBCUDA"));
+        }
+    }
+    for (size_t j = 0; j < LENGTH(names); j++) {
+        void *one = dlsym(driver, "cuGetProcAddress");
+        void *two = dlsym(driver, "cuGetProcAddress_v2");
+        ask(one, two, names[j], 13000, 0);
+    }
+    void *found = dlsym(driver, "simcuda_query_calls");
+    memcpy(&query, &found, sizeof query);
+    size_t count = query(calls, LENGTH(calls));
+    for (size_t i = 0; i < count && i < LENGTH(calls); i++) {
+        if (strncmp(calls[i].name, "cuGetProcAddress", 16) != 0 && calls[i].calls > 0) {
+            printf("the driver was called: %s\n", calls[i].name);
+            others++;
+        }
+    }
+    return others > 0;
+}
+
 static int clash(const char *path)
 {
-    static const char *const names[] = {"cudnnCreate", "cublasCreate_v2", "cuMemAlloc_v2", "cuOther", "missing"};
+    static const char *const clashing[] = {"cudnnCreate", "cublasCreate_v2", "cuMemAlloc_v2", "cuOther", "missing"};
     void *library = dlopen(path, RTLD_NOW);
-    for (size_t i = 0; i < LENGTH(names); i++) {
+    for (size_t i = 0; i < LENGTH(clashing); i++) {
         dlerror();
-        tell(names[i], dlsym(library, names[i]));
+        tell(clashing[i], dlsym(library, clashing[i]));
         printf("error: %s\n", dlerror() == NULL ? "no" : "yes");
     }
     return 0;
@@ -127,12 +175,12 @@ static void *(*shim_next)(const char *name);
 
 static void *ask_often(void *arg)
 {
-    static const char *const names[] = {"cuMemAlloc_v2", "malloc", "dlsym"};
-    void *first[LENGTH(names)] = {NULL};
+    static const char *const next_names[] = {"cuMemAlloc_v2", "malloc", "dlsym"};
+    void *first[LENGTH(next_names)] = {NULL};
     (void)arg;
     for (int round = 0; round < ROUNDS; round++) {
-        for (size_t i = 0; i < LENGTH(names); i++) {
-            void *answer = shim_next(names[i]);
+        for (size_t i = 0; i < LENGTH(next_names); i++) {
+            void *answer = shim_next(next_names[i]);
             if (answer == NULL || (round > 0 && answer != first[i])) {
                 return (void *)(uintptr_t)1;
             }
@@ -193,9 +241,12 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "next") == 0) {
         return next();
     }
+    if (argc == 2 && strcmp(argv[1], "quiet") == 0) {
+        return quiet();
+    }
     if (argc == 2 && strcmp(argv[1], "init") == 0) {
         return init();
     }
-    fprintf(stderr, "usage: lookup versions | clash LIBRARY | next | init\n");
+    fprintf(stderr, "usage: lookup versions | clash LIBRARY | next | quiet | init\n");
     return 2;
 }

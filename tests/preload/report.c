@@ -40,5 +40,12 @@ void report_driver_calls(void)
         }
         printf("driver: %s %llu\n", told[i], times);
     }
+    struct simcuda_device device;
+    int (*query_device)(int, struct simcuda_device *);
+    void *device_address = dlsym(driver, "simcuda_query_device");
+    memcpy(&query_device, &device_address, sizeof query_device);
+    if (query_device(0, &device) == 0) {
+        printf("driver: MiB at most %llu\n", (unsigned long long)(device.in_use_peak >> 20));
+    }
     printf("misuses: %u\n", violations());
 }

@@ -76,6 +76,21 @@ static void every_version_and_flag_gives_the_hook_of_the_drivers_choice(void **s
     run_free(&preloaded);
 }
 
+static void a_look_up_is_no_work(void **state)
+{
+    (void)state;
+    const char *const argv[] = {LOOKUP, "quiet", NULL};
+    struct run bare = run_program(argv, false);
+    struct run preloaded = run_program(argv, true);
+    if (bare.status != 0 || preloaded.status != 0) {
+        fail_msg("%s", preloaded.output);
+    }
+    assert_true(expect_hooks(&preloaded) > 100);
+    expect_same_answers(&bare, &preloaded);
+    run_free(&bare);
+    run_free(&preloaded);
+}
+
 static void the_kill_switch_replaces_nothing(void **state)
 {
     (void)state;
@@ -172,13 +187,18 @@ static void programs_without_cuda_do_not_notice(void **state)
         gm_skip("a shell does not run with this sanitizer preloaded");
         return;
     }
-    for (size_t i = 0; i < GM_ARRAY_LENGTH(commands); i++) {
-        const char *argv[6] = {commands[i][0], commands[i][1], commands[i][2], commands[i][3], NULL, NULL};
+    for (size_t i = 0; i < 2 * GM_ARRAY_LENGTH(commands); i++) {
+        const char *const *words = commands[i / 2];
+        const char *argv[6] = {words[0], words[1], words[2], words[3], NULL, NULL};
         if (strcmp(argv[0], "env") == 0) {
             argv[4] = "exit 4";
         }
+        if (i % 2 != 0) {
+            run_set_environment("LD_LIBRARY_PATH="); /* a machine without a driver */
+        }
         struct run bare = run_program(argv, false);
         struct run preloaded = run_program(argv, true);
+        run_clear_environment();
         assert_int_equal(preloaded.status, bare.status);
         assert_string_equal(preloaded.output, bare.output);
         assert_string_equal(preloaded.errors, bare.errors);
@@ -210,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_version_and_flag_gives_the_hook_of_the_drivers_choice),
+        cmocka_unit_test(a_look_up_is_no_work),
         cmocka_unit_test(the_kill_switch_replaces_nothing),
         cmocka_unit_test(names_that_begin_like_the_drivers_stay_their_librarys),
         cmocka_unit_test(a_library_behind_us_finds_the_driver_next),
