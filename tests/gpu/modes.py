@@ -52,8 +52,17 @@ class Nvml:
     """Used bytes of a device, by its index or its UUID ("GPU-...")."""
 
     def __init__(self):
-        self.library = ctypes.CDLL("libnvidia-ml.so.1")
+        self.library = self.load()
         self.must(self.library.nvmlInit_v2(), "nvmlInit_v2")
+
+    @staticmethod
+    def load():
+        for name in ("libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1"):  # the second: in containers
+            try:
+                return ctypes.CDLL(name)
+            except OSError:
+                continue
+        raise RuntimeError("no libnvidia-ml.so.1: is NVIDIA's driver installed?")
 
     @staticmethod
     def must(code, what):

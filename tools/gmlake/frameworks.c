@@ -50,7 +50,7 @@ int gm_frameworks_apply(const struct gm_command *command)
             }
         } else if (command != NULL && row->part != NULL && strstr(value, row->part) == NULL) {
             gm_complain(command,
-                        "%s=%s is kept, so %s pools memory itself and GMLake sees only whole segments; "
+                        "%s=%s is kept, so %s pools memory itself and GMLake serves its segments at most; "
                         "add %s to it, or say --native if that is meant",
                         chosen, value, row->framework, row->value);
         }
