@@ -3,11 +3,11 @@
  */
 #include "fs.h"
 
+#include "file.h"
 #include "log.h"
 #include "node.h"
 #include "procfs.h"
 #include "session.h"
-#include "store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,27 +21,10 @@
 #define OFFSET_ROWS 3
 #define OFFSET_PIDS 1024
 
-/* Text kept for open files of ordinary users, in all; root can always look. */
-#define KEPT_MAX (256ull << 20)
-
-/* Chains in the table of open files. */
-#define FILE_CHAINS 1024u
-
 struct gm_fs {
     struct gm_machine *machine;
     struct gm_session *session;
-    uint64_t kept; /* bytes of text in open files */
-    struct open_file *open_files[FILE_CHAINS];
-};
-
-/* Invariant: process is held exactly when the node is a process's. */
-struct open_file {
-    uint64_t number; /* by which the kernel knows it; never used twice, whichever daemon gave it */
-    const struct gm_node *node;
-    struct gm_process *process;
-    struct gm_text text;
-    bool rendered;
-    struct open_file *next, **link; /* in its chain of the table; *link points here */
+    struct gm_files files;
 };
 
 static struct gm_fs *fs_of(fuse_req_t request)
@@ -50,23 +33,6 @@ static struct gm_fs *fs_of(fuse_req_t request)
 }
 
 /* ---- finding nodes -------------------------------------------------------------------------------------------- */
-
-/* The node and, held, the process of an inode number. -ENOENT no such number, -ESRCH the process is gone. */
-static int find_inode(struct gm_fs *fs, fuse_ino_t inode, const struct gm_node **node, struct gm_process **process)
-{
-    uint64_t serial;
-    const struct gm_node *found = gm_node_of_inode(inode, &serial);
-    if (found == NULL) {
-        return -ENOENT;
-    }
-    struct gm_process *holder = serial > 0 ? gm_machine_find_serial(fs->machine, serial) : NULL;
-    if (serial > 0 && holder == NULL) {
-        return -ESRCH;
-    }
-    *node = found;
-    *process = holder;
-    return 0;
-}
 
 /* When the process last showed itself; for the machine's nodes when the daemon started. */
 static struct timespec time_of(struct gm_fs *fs, struct gm_process *process)
@@ -128,7 +94,7 @@ static void fs_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
     const struct gm_node *directory;
     struct gm_process *process;
     pid_t pid;
-    if (find_inode(fs, parent, &directory, &process) < 0) {
+    if (gm_node_resolve(fs->machine, parent, &directory, &process) < 0) {
         fuse_reply_err(request, ENOENT);
         return;
     }
@@ -151,7 +117,7 @@ static void fs_getattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_in
     const struct gm_node *node;
     struct gm_process *process;
     struct stat attributes;
-    int rc = find_inode(fs_of(request), inode, &node, &process);
+    int rc = gm_node_resolve(fs_of(request)->machine, inode, &node, &process);
     if (rc < 0) {
         fuse_reply_err(request, -rc);
         return;
@@ -256,7 +222,7 @@ static void fs_readdir(fuse_req_t request, fuse_ino_t inode, size_t size, off_t 
     struct gm_fs *fs = fs_of(request);
     const struct gm_node *node;
     struct gm_process *process;
-    int rc = find_inode(fs, inode, &node, &process);
+    int rc = gm_node_resolve(fs->machine, inode, &node, &process);
     if (rc < 0) {
         fuse_reply_err(request, -rc);
         return;
@@ -274,182 +240,27 @@ static void fs_readdir(fuse_req_t request, fuse_ino_t inode, size_t size, off_t 
 
 /* ---- files ---------------------------------------------------------------------------------------------------- */
 
-static void list_file(struct gm_fs *fs, struct open_file *file)
-{
-    struct open_file **chain = &fs->open_files[file->number % FILE_CHAINS];
-    file->next = *chain;
-    file->link = chain;
-    if (file->next != NULL) {
-        file->next->link = &file->next;
-    }
-    *chain = file;
-}
-
-static struct open_file *find_file(const struct gm_fs *fs, uint64_t number)
-{
-    struct open_file *file = fs->open_files[number % FILE_CHAINS];
-    while (file != NULL && file->number != number) {
-        file = file->next;
-    }
-    return file;
-}
-
-static void close_file(struct gm_fs *fs, struct open_file *file)
-{
-    *file->link = file->next;
-    if (file->next != NULL) {
-        file->next->link = file->link;
-    }
-    fs->kept -= file->text.room;
-    gm_text_clear(&file->text);
-    gm_process_release(file->process);
-    free(file);
-}
-
-/* Takes over @process, in any case. */
-static struct open_file *add_file(struct gm_fs *fs, uint64_t number, const struct gm_node *node,
-                                  struct gm_process *process)
-{
-    struct open_file *file = calloc(1, sizeof *file);
-    if (file == NULL) {
-        gm_process_release(process);
-        return NULL;
-    }
-    file->number = number;
-    file->node = node;
-    file->process = process;
-    list_file(fs, file);
-    return file;
-}
-
-/*
- * The open file of a request. One that an earlier daemon opened is made anew; its text is not the one it had.
- * -ESRCH its process is gone; -ENOMEM.
- */
-static int file_of(struct gm_fs *fs, fuse_ino_t inode, const struct fuse_file_info *info, struct open_file **out)
-{
-    const struct gm_node *node;
-    struct gm_process *process;
-    struct open_file *file = find_file(fs, info->fh);
-    if (file == NULL) {
-        int rc = find_inode(fs, inode, &node, &process);
-        if (rc < 0) {
-            return rc;
-        }
-        file = add_file(fs, info->fh, node, process);
-    }
-    if (file == NULL) {
-        return -ENOMEM;
-    }
-    if (file->process != NULL && atomic_load(&file->process->gone)) {
-        return -ESRCH;
-    }
-    *out = file;
-    return 0;
-}
-
 static void fs_open(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
 {
-    const struct gm_node *node;
-    struct gm_process *process;
-    struct gm_fs *fs = fs_of(request);
-    int rc = find_inode(fs, inode, &node, &process);
-    if (rc < 0) {
-        fuse_reply_err(request, -rc);
-        return;
-    }
-    int access = info->flags & O_ACCMODE;
-    bool refused = (access != O_RDONLY && node->store == NULL) || (access != O_WRONLY && node->show == NULL);
-    if (refused) {
-        gm_process_release(process);
-        fuse_reply_err(request, EACCES);
-        return;
-    }
-    struct open_file *file = add_file(fs, atomic_fetch_add(&fs->machine->state->head.next_file, 1), node, process);
-    if (file == NULL) {
-        fuse_reply_err(request, ENOMEM);
-        return;
-    }
-    info->fh = file->number;
-    info->direct_io = 1;
-    if (fuse_reply_open(request, info) < 0) { /* the opener was interrupted: nobody will release it */
-        close_file(fs, file);
-    }
-}
-
-static struct gm_view view_of(struct gm_fs *fs, const struct open_file *file)
-{
-    return (struct gm_view){.machine = fs->machine, .process = file->process, .argument = file->node->argument};
-}
-
-static void forget_text(struct gm_fs *fs, struct open_file *file)
-{
-    fs->kept -= file->text.room;
-    gm_text_clear(&file->text);
-    file->rendered = false;
-}
-
-static int render(struct gm_fs *fs, struct open_file *file, uid_t reader)
-{
-    struct gm_view view = view_of(fs, file);
-    forget_text(fs, file);
-    if (fs->kept > KEPT_MAX && reader != 0) {
-        return -ENOMEM;
-    }
-    int rc = file->node->show(&view, &file->text);
-    fs->kept += file->text.room;
-    if (rc == 0 && file->text.failed) {
-        rc = -ENOMEM;
-    }
-    if (rc < 0) {
-        forget_text(fs, file);
-    }
-    file->rendered = rc == 0;
-    return rc;
+    gm_file_open(&fs_of(request)->files, request, inode, info);
 }
 
 static void fs_read(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset, struct fuse_file_info *info)
 {
-    struct open_file *file;
-    int rc = file_of(fs_of(request), inode, info, &file);
-    if (rc == 0 && (offset == 0 || !file->rendered)) {
-        rc = render(fs_of(request), file, fuse_req_ctx(request)->uid);
-    }
-    if (rc < 0) {
-        fuse_reply_err(request, -rc);
-        return;
-    }
-    size_t from = (size_t)offset < file->text.length ? (size_t)offset : file->text.length;
-    size_t left = file->text.length - from;
-    fuse_reply_buf(request, left > 0 ? file->text.data + from : NULL, size < left ? size : left);
+    gm_file_read(&fs_of(request)->files, request, inode, size, offset, info);
 }
 
 static void fs_write(fuse_req_t request, fuse_ino_t inode, const char *bytes, size_t size, off_t offset,
                      struct fuse_file_info *info)
 {
     (void)offset; /* every write(2) is a whole command, also when appended or after another */
-    struct open_file *file;
-    int rc = file_of(fs_of(request), inode, info, &file);
-    if (rc == 0) {
-        struct gm_view view = view_of(fs_of(request), file);
-        rc = size > GM_STORE_MAX ? -E2BIG : file->node->store == NULL ? -EACCES : file->node->store(&view, bytes, size);
-        file->rendered = false; /* who reads on sees what was set */
-    }
-    if (rc < 0) {
-        fuse_reply_err(request, -rc);
-    } else {
-        fuse_reply_write(request, size);
-    }
+    gm_file_write(&fs_of(request)->files, request, inode, bytes, size, info);
 }
 
 static void fs_release(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
 {
     (void)inode;
-    struct open_file *file = find_file(fs_of(request), info->fh);
-    if (file != NULL) { /* not an earlier daemon's that was not used here */
-        close_file(fs_of(request), file);
-    }
-    fuse_reply_err(request, 0);
+    gm_file_release(&fs_of(request)->files, request, info);
 }
 
 /* ---- what the tree does not do -------------------------------------------------------------------------------- */
@@ -543,6 +354,7 @@ int gm_fs_open(struct gm_machine *machine, int fd, struct gm_fs **out)
         return -ENOMEM;
     }
     fs->machine = machine;
+    fs->files.machine = machine;
     int rc = gm_session_open(&operations, fs, &machine->state->head, fd, &fs->session);
     if (rc < 0) {
         gm_log("cannot serve the mount: %s", strerror(-rc));
@@ -555,7 +367,7 @@ int gm_fs_open(struct gm_machine *machine, int fd, struct gm_fs **out)
 
 int gm_fs_run(struct gm_fs *fs, int signal_fd, int beat_ms, void (*beat)(void *), void *argument)
 {
-    return gm_session_run(fs->session, signal_fd, beat_ms, beat, argument);
+    return gm_session_run(fs->session, &fs->machine->calls, signal_fd, beat_ms, beat, argument);
 }
 
 void gm_fs_close(struct gm_fs *fs)
@@ -563,12 +375,8 @@ void gm_fs_close(struct gm_fs *fs)
     if (fs == NULL) {
         return;
     }
+    gm_calls_cancel(&fs->machine->calls, -ENODEV); /* while whom they are told to is there */
     gm_session_close(fs->session);
-    /* The kernel releases nothing once the session has ended. */
-    for (unsigned i = 0; i < FILE_CHAINS; i++) {
-        while (fs->open_files[i] != NULL) {
-            close_file(fs, fs->open_files[i]);
-        }
-    }
+    gm_files_finish(&fs->files); /* the kernel releases nothing once the session has ended */
     free(fs);
 }

@@ -26,6 +26,13 @@ int gm_machine_init(struct gm_machine *machine, struct gm_state *state)
         gm_state_init(state);
     }
     *machine = (struct gm_machine){.state = state, .owns_state = owned};
+    int rc = gm_calls_init(&machine->calls);
+    if (rc < 0) {
+        if (owned) {
+            free(state);
+        }
+        return rc;
+    }
     pthread_mutex_init(&machine->lock, NULL);
     return 0;
 }
@@ -36,21 +43,29 @@ void gm_machine_finish(struct gm_machine *machine)
         gm_machine_remove(machine, machine->process[0]);
     }
     free(machine->process);
+    gm_calls_finish(&machine->calls);
     if (machine->owns_state) {
         free(machine->state);
     }
     pthread_mutex_destroy(&machine->lock);
 }
 
-static struct gm_process *hold(struct gm_process *process)
+void gm_process_hold(struct gm_process *process)
 {
     atomic_fetch_add(&process->holders, 1);
+}
+
+static struct gm_process *hold(struct gm_process *process)
+{
+    gm_process_hold(process);
     return process;
 }
 
 static void destroy_process(struct gm_process *process)
 {
     gm_pages_destroy(&process->pages);
+    gm_ring_destroy(process->ring);
+    gm_line_finish(&process->line);
     close(process->identity.pidfd);
     pthread_mutex_destroy(&process->last_lock);
     free(process);
@@ -91,6 +106,7 @@ static void publish_word_locked(struct gm_machine *machine, struct gm_process *p
     atomic_store_explicit(&page->word[which], word, memory_order_release);
     uint64_t change = atomic_fetch_add_explicit(&page->changes, 1, memory_order_release) + 1;
     atomic_store_explicit(&process->changed_at[which], change, memory_order_relaxed);
+    gm_line_tell(&process->line, GMLAKE_CTL_LOOK);
 }
 
 static bool in_range(unsigned which, uint64_t value)
@@ -138,6 +154,7 @@ static struct gm_process *create_process(const struct gm_identity *identity)
         return NULL;
     }
     pthread_mutex_init(&process->last_lock, NULL);
+    gm_line_init(&process->line);
     gm_snapshot_empty(&process->last);
     atomic_init(&process->holders, 2); /* the table and the caller */
     return process;
@@ -282,6 +299,7 @@ void gm_machine_remove(struct gm_machine *machine, struct gm_process *process)
     }
     atomic_store(&process->gone, true);
     pthread_mutex_unlock(&machine->lock);
+    gm_calls_gone(&machine->calls, process);
     if (found) {
         gm_process_release(process);
     }

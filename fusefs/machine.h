@@ -12,7 +12,9 @@
 #ifndef GM_MACHINE_H
 #define GM_MACHINE_H
 
+#include "call.h"
 #include "page.h"
+#include "ring.h"
 #include "snapshot.h"
 #include "state.h"
 
@@ -20,6 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+struct gm_watermark;
 
 /* Who the kernel says is at the other end, and what is registered for it. */
 struct gm_identity {
@@ -37,12 +41,16 @@ struct gm_process {
     struct gm_pages pages;                             /* fixed */
     _Atomic uint64_t changed_at[GMLAKE_TUNABLE_COUNT]; /* the page's change count after a word's last change; 0 never */
     pthread_mutex_t last_lock;
-    struct gm_snapshot last; /* guarded by last_lock: the last snapshot that made sense */
+    struct gm_snapshot last;         /* guarded by last_lock: the last snapshot that made sense */
+    struct gm_line line;             /* what the daemon asks of it */
+    struct gm_watermark *watermarks; /* the file system's: files whose peak was reset (ask.h) */
+    struct gm_ring *ring;            /* the file system's: the last trace that was switched on; NULL: none was */
     _Atomic bool gone;
     _Atomic unsigned holders;
 };
 
 struct gm_machine {
+    struct gm_calls calls;
     pthread_mutex_t lock;
     struct gm_process **process; /* guarded by lock, as are the rest */
     unsigned process_count;
@@ -58,7 +66,7 @@ struct gm_reading {
     bool stale;      /* the process has not shown itself for a while, or its page makes no sense now */
 };
 
-/* With a @state that outlives it (state.h), or with NULL one of its own. Nobody is attached yet. -ENOMEM. */
+/* With a @state that outlives it (state.h), or with NULL one of its own. Nobody is attached yet. -ENOMEM, -EMFILE. */
 int gm_machine_init(struct gm_machine *machine, struct gm_state *state);
 void gm_machine_finish(struct gm_machine *machine);
 
@@ -89,7 +97,8 @@ struct gm_process *gm_machine_next(struct gm_machine *machine, pid_t pid);
 
 unsigned gm_machine_process_count(struct gm_machine *machine);
 
-/* Lets go of a process; NULL is allowed. */
+/* Holds a process that the caller holds, or that the table has, once more; lets go of it, NULL being allowed. */
+void gm_process_hold(struct gm_process *process);
 void gm_process_release(struct gm_process *process);
 
 /*

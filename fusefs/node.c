@@ -3,6 +3,7 @@
  */
 #include "node.h"
 
+#include "ask.h"
 #include "render.h"
 #include "store.h"
 
@@ -13,6 +14,8 @@
 #define DIRECTORY(mode) (S_IFDIR | (mode))
 #define READABLE        (S_IFREG | 0444)
 #define WRITABLE        (S_IFREG | 0644)
+#define WRITE_ONLY      (S_IFREG | 0200)
+#define PRIVATE         (S_IFREG | 0400)
 
 /* clang-format off */
 const struct gm_node gm_nodes[] = {
@@ -30,6 +33,14 @@ const struct gm_node gm_nodes[] = {
     {"state",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_state, NULL, "running, stopped, unresponsive or exiting"},
     {"stats",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_stats, NULL, "figures of the process, summed over its devices"},
     {"pools",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_pools, NULL, "the pools of each device"},
+    {"current",    GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_current, NULL, "device memory held now"},
+    {"peak",       GM_IN_PROCESS, GM_IN_NOTHING,          WRITABLE, 0, gm_show_peak, gm_store_peak, "most held since the start; writing resets it for the open file"},
+    {"high",       GM_IN_PROCESS, GM_IN_NOTHING,          WRITABLE, GMLAKE_TUNABLE_memory_high, gm_show_tunable, gm_store_tunable, "memory beyond which unused memory is given back"},
+    {"max",        GM_IN_PROCESS, GM_IN_NOTHING,          WRITABLE, GMLAKE_TUNABLE_memory_max, gm_show_tunable, gm_store_tunable, "memory beyond which allocations fail"},
+    {"reclaim",    GM_IN_PROCESS, GM_IN_NOTHING,          WRITE_ONLY, 0, NULL, gm_store_reclaim, "gives back an amount of unused memory"},
+    {"map",        GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_map, NULL, "every block, a line each"},
+    {"trace",      GM_IN_PROCESS, GM_IN_NOTHING,          WRITABLE, 0, gm_show_trace, gm_store_trace, "records allocations and frees: on, on ring=SIZE, off"},
+    {"trace_pipe", GM_IN_PROCESS, GM_IN_NOTHING,          PRIVATE, GM_NODE_STREAM, gm_show_trace_pipe, NULL, "what was recorded, taken by reading"},
     {"tunables",   GM_IN_PROCESS, GM_IN_PROCESS_TUNABLES, DIRECTORY(0500), 0, NULL, NULL, "values in force; a written one overrides, `default` clears it"},
     {".applied",   GM_IN_PROCESS_TUNABLES, GM_IN_NOTHING, READABLE, 0, gm_show_applied, NULL, "what was set and what the process says is in force"},
 #define GMLAKE_TUNABLE(name, type, min, max, def, unit, help)                                                          \
@@ -68,6 +79,23 @@ const struct gm_node *gm_node_of_inode(uint64_t inode, uint64_t *serial)
     }
     *serial = inode >> 8;
     return node;
+}
+
+int gm_node_resolve(struct gm_machine *machine, uint64_t inode, const struct gm_node **node,
+                    struct gm_process **process)
+{
+    uint64_t serial;
+    const struct gm_node *found = gm_node_of_inode(inode, &serial);
+    if (found == NULL) {
+        return -ENOENT;
+    }
+    struct gm_process *holder = serial > 0 ? gm_machine_find_serial(machine, serial) : NULL;
+    if (serial > 0 && holder == NULL) {
+        return -ESRCH;
+    }
+    *node = found;
+    *process = holder;
+    return 0;
 }
 
 const struct gm_node *gm_node_find(enum gm_place place, const char *name)

@@ -17,26 +17,36 @@
 /* Where a node is found. */
 enum gm_place { GM_IN_NOTHING, GM_IN_ROOT, GM_IN_MACHINE_TUNABLES, GM_IN_PROCESS, GM_IN_PROCESS_TUNABLES };
 
-/* Whom a file is read or written for. */
+struct gm_blocks;
+struct gm_question;
+
+/* Whom a file is read or written for, and what is kept for the open file. */
 struct gm_view {
     struct gm_machine *machine;
-    struct gm_process *process; /* NULL: a node of the machine */
-    unsigned argument;          /* of the node: which tunable */
+    struct gm_process *process;     /* NULL: a node of the machine */
+    unsigned argument;              /* of the node: which tunable */
+    size_t room;                    /* of a stream: bytes that the reader takes */
+    struct gm_question *question;   /* to be filled in where the process must be asked (ask.h) */
+    struct gm_watermark *watermark; /* of peak */
+    struct gm_blocks *blocks;       /* of map */
 };
 
-/* Appends the file's text: 0 or -errno, which the reader gets. */
+/* Appends the file's text: 0 or -errno, which the reader gets; or GM_ASKED. */
 typedef int gm_show(const struct gm_view *view, struct gm_text *out);
 
-/* Takes what one write(2) brought: 0 or -errno, which the writer gets. */
+/* Takes what one write(2) brought: 0 or -errno, which the writer gets; or GM_ASKED. */
 typedef int gm_store(const struct gm_view *view, const char *text, size_t length);
+
+/* Argument of a file that is no text of one moment: each read shows what has come since the last. */
+#define GM_NODE_STREAM 0xffffffffu
 
 struct gm_node {
     const char *name;    /* NULL: a process's directory, named by its pid */
     enum gm_place in;    /* the directory that has it */
     enum gm_place holds; /* directories: what it has */
     mode_t mode;
-    unsigned argument; /* which tunable */
-    gm_show *show;     /* files: what is read */
+    unsigned argument; /* which tunable; or GM_NODE_STREAM */
+    gm_show *show;     /* files: what is read; NULL: cannot be read */
     gm_store *store;   /* NULL: cannot be written */
     const char *help;  /* one line for the manual */
 };
@@ -52,6 +62,13 @@ uint64_t gm_node_inode(const struct gm_node *node, uint64_t serial);
 
 /* The node of an inode number and its serial; NULL: no number of ours. */
 const struct gm_node *gm_node_of_inode(uint64_t inode, uint64_t *serial);
+
+/*
+ * The node and, held, the process of an inode number (NULL: a node of the machine). -ENOENT no such number, -ESRCH the
+ * process is gone.
+ */
+int gm_node_resolve(struct gm_machine *machine, uint64_t inode, const struct gm_node **node,
+                    struct gm_process **process);
 
 /* The node called @name in @place, processes' directories excepted; NULL: none. */
 const struct gm_node *gm_node_find(enum gm_place place, const char *name);

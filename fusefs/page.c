@@ -36,16 +36,24 @@ static int create_file(const char *name, size_t size)
     return fd;
 }
 
+int gm_memory_file(const char *name, size_t size)
+{
+    int fd = create_file(name, size);
+    if (fd >= 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
 static int create_stats(const struct gmlake_ctl_stats_page **out)
 {
-    int fd = create_file("gmlake-stats", sizeof **out);
+    int fd = gm_memory_file("gmlake-stats", sizeof **out);
     if (fd < 0) {
         return fd;
     }
-    void *at = MAP_FAILED;
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-        at = mmap(NULL, sizeof **out, PROT_READ, MAP_SHARED, fd, 0);
-    }
+    void *at = mmap(NULL, sizeof **out, PROT_READ, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) {
         int error = errno;
         close(fd);

@@ -6,6 +6,7 @@
 #define GM_PAGE_H
 
 #include <gmlake/ctl_abi.h>
+#include <stddef.h>
 
 /* The daemon's side of both pages. Invariant: both mapped or both NULL. */
 struct gm_pages {
@@ -25,6 +26,9 @@ int gm_pages_create(struct gm_pages *out, int fds[2]);
  * get to write the old page any more. *tunables_fd is the copy's, for the process. -EBADMSG: not such pages.
  */
 int gm_pages_restore(struct gm_pages *out, const int old_fds[2], int *tunables_fd);
+
+/* A memory file of @size zero bytes, sealed so that its size is fixed. The descriptor or -errno. */
+int gm_memory_file(const char *name, size_t size);
 
 /* Unmaps both. */
 void gm_pages_destroy(struct gm_pages *pages);

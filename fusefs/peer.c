@@ -126,6 +126,7 @@ int gm_peer_welcome(int fd, uint64_t serial, const int fds[2])
         .serial = serial,
         .stats_size = sizeof(struct gmlake_ctl_stats_page),
         .tunables_size = sizeof(struct gmlake_ctl_tunables_page),
+        .features = GMLAKE_CTL_FEATURE_REQUESTS,
     };
     union {
         struct cmsghdr align;

@@ -123,6 +123,7 @@ static void close_connection(struct gm_server *server, struct connection *connec
     }
     if (connection->process != NULL) {
         uint64_t serial = connection->process->serial;
+        gm_line_close(&connection->process->line);
         gm_machine_remove(server->machine, connection->process);
         gm_process_release(connection->process);
         connection->process = NULL;
@@ -196,12 +197,22 @@ static struct connection *find_expected(struct gm_server *server, const struct g
     return NULL;
 }
 
+static int welcome(const struct connection *connection, const struct gmlake_ctl_hello *hello, const int fds[2])
+{
+    int rc = gm_peer_welcome(connection->fd, connection->process->serial, fds);
+    if (rc == 0) {
+        gm_line_open(&connection->process->line, connection->fd, hello->features);
+    }
+    return rc;
+}
+
 /* Gives the process of @expected, with its pages, to the connection through which it has come back. */
-static int come_back(struct gm_server *server, struct connection *connection, struct connection *expected)
+static int come_back(struct gm_server *server, struct connection *connection, const struct gmlake_ctl_hello *hello,
+                     struct connection *expected)
 {
     connection->process = expected->process;
     expected->process = NULL;
-    int rc = gm_peer_welcome(connection->fd, connection->process->serial, expected->pages);
+    int rc = welcome(connection, hello, expected->pages);
     close_connection(server, expected);
     return rc;
 }
@@ -211,7 +222,7 @@ static int register_process(struct gm_server *server, struct connection *connect
 {
     struct connection *expected = find_expected(server, &connection->identity, hello->serial);
     if (expected != NULL) {
-        return come_back(server, connection, expected);
+        return come_back(server, connection, hello, expected);
     }
     struct gm_pages pages;
     int fds[2];
@@ -227,17 +238,19 @@ static int register_process(struct gm_server *server, struct connection *connect
     } else {
         connection->process = process;
         keep_pages(process->serial, fds);
-        rc = gm_peer_welcome(connection->fd, process->serial, fds);
+        rc = welcome(connection, hello, fds);
     }
     close(fds[0]);
     close(fds[1]);
     return rc;
 }
 
-/* The first message; every other is ignored. A negative result closes the connection. */
+/* The first message is HELLO, others are answers; what is neither is ignored. A negative result closes the connection.
+ */
 static int handle_message(struct gm_server *server, struct connection *connection, const void *bytes, size_t length)
 {
     if (connection->process != NULL) {
+        (void)gm_calls_answer(&server->machine->calls, connection->process, bytes, length);
         return 0;
     }
     struct gmlake_ctl_hello hello;

@@ -179,23 +179,30 @@ static int serve_request(struct gm_session *session, void *bytes)
     return 0;
 }
 
-int gm_session_run(struct gm_session *session, int signal_fd, int beat_ms, void (*beat)(void *), void *argument)
+/* The earlier of two timeouts, where -1 is none. */
+static int earlier(int a, int b)
 {
-    struct pollfd wait[2] = {{session->fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+int gm_session_run(struct gm_session *session, struct gm_calls *calls, int signal_fd, int beat_ms, void (*beat)(void *),
+                   void *argument)
+{
+    struct pollfd wait[3] = {{session->fd, POLLIN, 0}, {signal_fd, POLLIN, 0}, {calls->wake_fd, POLLIN, 0}};
     void *bytes = malloc(REQUEST_MAX);
     int rc = bytes == NULL ? -ENOMEM : 0;
     int64_t next_beat = now_ms();
     while (rc == 0) {
-        int timeout = -1;
+        int timeout = gm_calls_run(calls);
         if (beat_ms >= 0) {
             int64_t now = now_ms();
             if (next_beat <= now) {
                 beat(argument);
                 next_beat = now + beat_ms;
             }
-            timeout = (int)(next_beat - now);
+            timeout = earlier(timeout, (int)(next_beat - now));
         }
-        if (poll(wait, 2, timeout) < 0) {
+        if (poll(wait, 3, timeout) < 0) {
             rc = errno == EINTR ? 0 : -errno;
         } else if (wait[1].revents != 0) {
             break;

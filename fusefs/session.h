@@ -11,6 +11,7 @@
 
 #define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 14)
 
+#include "call.h"
 #include "state.h"
 
 #include <fuse_lowlevel.h>
@@ -27,8 +28,9 @@ int gm_session_open(const struct fuse_lowlevel_ops *operations, void *owner, str
 /* On whose behalf a request is handled. */
 void *gm_session_owner(fuse_req_t request);
 
-/* See gm_fs_run(). */
-int gm_session_run(struct gm_session *session, int signal_fd, int beat_ms, void (*beat)(void *), void *argument);
+/* See gm_fs_run(). Whoever waits for one of @calls is told here. */
+int gm_session_run(struct gm_session *session, struct gm_calls *calls, int signal_fd, int beat_ms, void (*beat)(void *),
+                   void *argument);
 
 void gm_session_close(struct gm_session *session);
 

@@ -13,8 +13,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Takes blanks and the newline off both ends. */
-static void trim(const char **text, size_t *length)
+void gm_trim(const char **text, size_t *length)
 {
     while (*length > 0 && is_blank(**text)) {
         (*text)++;
@@ -31,7 +30,7 @@ int gm_store_tunable(const struct gm_view *view, const char *text, size_t length
     if (view->process != NULL && atomic_load(&view->process->gone)) {
         return -ESRCH;
     }
-    trim(&text, &length);
+    gm_trim(&text, &length);
     if (length != strlen("default") || memcmp(text, "default", length) != 0) {
         int rc = gm_tunable_parse((enum gmlake_tunable)view->argument, text, length, &value);
         if (rc < 0) {

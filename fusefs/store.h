@@ -9,6 +9,9 @@
 /* The longest command; -E2BIG beyond it. */
 #define GM_STORE_MAX 4095u
 
+/* Takes blanks and newlines off both ends. */
+void gm_trim(const char **text, size_t *length);
+
 /*
  * Sets a tunable of the process, or of the machine when there is none; "default" clears it. -EINVAL not a value,
  * -ERANGE outside the tunable's range, -ESRCH the process is gone.

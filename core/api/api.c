@@ -132,6 +132,14 @@ static int alloc_from_driver(struct gmlake *allocator, size_t bytes, gmlake_ptr 
     return 0;
 }
 
+/* At the limit of the process its other devices may have idle memory, which is given up then. Tried once. */
+static __attribute__((cold)) bool has_room_elsewhere(const struct gmlake *allocator, size_t bytes, bool *tried)
+{
+    bool first = !*tried;
+    *tried = true;
+    return first && gm_account_refuses(bytes) && gm_tend_make_room(allocator, bytes);
+}
+
 EXPORTED int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream stream, gmlake_ptr *out)
 {
     if (!is_usable(allocator)) {
@@ -145,10 +153,11 @@ EXPORTED int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream 
         return alloc_from_driver(allocator, bytes, out);
     }
     CUdeviceptr address;
-    int rc = gm_pool_alloc(&allocator->pool, bytes, stream, &address);
-    if (__builtin_expect(rc == -ENOMEM, 0) && gm_account_refuses(bytes) && gm_tend_make_room(allocator, bytes)) {
-        rc = gm_pool_alloc(&allocator->pool, bytes, stream, &address); /* other devices of the process had some */
-    }
+    bool retried = false;
+    int rc;
+    do {
+        rc = gm_pool_alloc(&allocator->pool, bytes, stream, &address);
+    } while (__builtin_expect(rc == -ENOMEM, 0) && has_room_elsewhere(allocator, bytes, &retried));
     if (rc == 0) {
         *out = address;
     }

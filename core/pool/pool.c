@@ -277,7 +277,8 @@ static int alloc_locked(struct gm_pool *pool, size_t bytes, CUstream handle, CUd
 }
 
 /* For the trace; the lock is held, so that an address is not recorded as given out before it is as freed. */
-static void record(const struct gm_pool *pool, uint32_t kind, CUdeviceptr address, size_t bytes, CUstream stream)
+static __attribute__((cold, noinline)) void record(const struct gm_pool *pool, uint32_t kind, CUdeviceptr address,
+                                                   size_t bytes, CUstream stream)
 {
     struct gmlake_ctl_event event = {
         .time_ns = pool->vmm.cu->now_ns(),
