@@ -44,6 +44,7 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext *context);
 CUresult CUDAAPI cuCtxGetDevice(CUdevice *device);
 CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext context);
 CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags);
+CUresult CUDAAPI cuCtxSetFlags(unsigned int flags);
 CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long *id);
 CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned int *version);
 CUresult CUDAAPI cuCtxSynchronize(void);

@@ -234,6 +234,16 @@ CUresult sim_cuCtxGetFlags(unsigned int *flags)
     return CUDA_SUCCESS;
 }
 
+/* Copies are in order with their caller here, so that CU_CTX_SYNC_MEMOPS has nothing to add. */
+CUresult sim_cuCtxSetFlags(unsigned int flags)
+{
+    if ((flags & ~(unsigned)CU_CTX_FLAGS_MASK) != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_context_current()->flags = flags;
+    return CUDA_SUCCESS;
+}
+
 CUresult sim_cuCtxGetId(CUcontext context, unsigned long long *id)
 {
     const struct sim_context *found = named(context);
