@@ -187,7 +187,8 @@ EXPORTED int gmlake_free(struct gmlake *allocator, gmlake_ptr address, gmlake_st
     if (gm_pool_owner(address) != &allocator->pool) {
         return free_to_driver(allocator, address);
     }
-    return gm_pool_free(&allocator->pool, address, stream);
+    uint64_t bytes;
+    return gm_pool_free(&allocator->pool, address, stream, &bytes);
 }
 
 EXPORTED int gmlake_free_sync(struct gmlake *allocator, gmlake_ptr address)
@@ -201,7 +202,8 @@ EXPORTED int gmlake_free_sync(struct gmlake *allocator, gmlake_ptr address)
     if (gm_pool_owner(address) != &allocator->pool) {
         return free_to_driver(allocator, address);
     }
-    return gm_pool_free_sync(&allocator->pool, address);
+    uint64_t bytes;
+    return gm_pool_free_sync(&allocator->pool, address, &bytes);
 }
 
 EXPORTED int gmlake_forget_stream(struct gmlake *allocator, gmlake_stream stream)

@@ -197,6 +197,21 @@ int gm_registry_get(int device, struct gmlake **out)
     return rc;
 }
 
+int gm_registry_device(const struct gmlake *allocator)
+{
+    return allocator->device;
+}
+
+int gm_registry_free(struct gmlake *allocator, gmlake_ptr address, gmlake_stream stream, uint64_t *bytes)
+{
+    return allocator->process == process ? gm_pool_free(&allocator->pool, address, stream, bytes) : -ECHILD;
+}
+
+int gm_registry_free_sync(struct gmlake *allocator, gmlake_ptr address, uint64_t *bytes)
+{
+    return allocator->process == process ? gm_pool_free_sync(&allocator->pool, address, bytes) : -ECHILD;
+}
+
 void gm_registry_end(struct gmlake *allocator)
 {
     atomic_store(&allocator->ended, true);

@@ -20,6 +20,15 @@ int gm_registry_get(int device, struct gmlake **out);
 /* The allocator whose address ranges contain @address, live block or not; NULL: not ours. Lock-free. */
 struct gmlake *gm_registry_owner(gmlake_ptr address);
 
+/* The device that the allocator was made for. */
+int gm_registry_device(const struct gmlake *allocator);
+
+/*
+ * As gmlake_free() and gmlake_free_sync() of a block in the allocator's own ranges; *bytes gets what was asked for.
+ */
+int gm_registry_free(struct gmlake *allocator, gmlake_ptr address, gmlake_stream stream, uint64_t *bytes);
+int gm_registry_free_sync(struct gmlake *allocator, gmlake_ptr address, uint64_t *bytes);
+
 /*
  * The context of @allocator is about to end, or has ended: nothing is done to it from aside any more, and nothing is
  * under way.

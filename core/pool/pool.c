@@ -340,8 +340,11 @@ static uint32_t node_at(struct gm_pool *pool, CUdeviceptr address, uint64_t *off
     return node == GM_NONE || gm_node(pool, node)->state == GM_NODE_PENDING ? GM_NONE : node;
 }
 
-/* Frees what starts at @address; @stamp says who used it last. With @owed, blocks wait for a synchronisation. */
-static int free_locked(struct gm_pool *pool, CUdeviceptr address, uint64_t stamp, bool owed)
+/*
+ * Frees what starts at @address; @stamp says who used it last. With @owed, blocks wait for a synchronisation. *bytes
+ * gets what was asked for.
+ */
+static int free_locked(struct gm_pool *pool, CUdeviceptr address, uint64_t stamp, bool owed, uint64_t *bytes)
 {
     uint64_t offset;
     uint32_t index = node_at(pool, address, &offset);
@@ -351,16 +354,16 @@ static int free_locked(struct gm_pool *pool, CUdeviceptr address, uint64_t stamp
     struct gm_node *node = gm_node(pool, index);
     if (node->state == GM_NODE_SLAB) {
         uint64_t size = (uint64_t)gm_slab(pool, node->slab)->object_units << GM_UNIT_SHIFT;
-        uint64_t bytes;
-        int rc = gm_slab_free(pool, index, offset, stamp, &bytes);
+        int rc = gm_slab_free(pool, index, offset, stamp, bytes);
         if (rc == 0) {
-            count_free(pool, bytes, size);
+            count_free(pool, *bytes, size);
         }
         return rc;
     }
     if (offset != (uint64_t)node->start << GM_UNIT_SHIFT) {
         return -EINVAL;
     }
+    *bytes = ((uint64_t)node->size << GM_UNIT_SHIFT) - node->slack;
     count_free_node(pool, node);
     if (owed) {
         node->state = GM_NODE_PENDING;
@@ -374,7 +377,7 @@ static int free_locked(struct gm_pool *pool, CUdeviceptr address, uint64_t stamp
     return 0;
 }
 
-int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle)
+int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle, uint64_t *bytes)
 {
     gm_lock_take(&pool->lock);
     uint32_t stream;
@@ -382,7 +385,7 @@ int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle)
     pool->sequence++;
     /* Where streams cannot be told apart any more, a synchronisation of the context will do. */
     uint64_t stamp = gm_stream_stamp_now(pool, known ? stream : GM_STREAM_ANY);
-    int rc = free_locked(pool, address, stamp, !known);
+    int rc = free_locked(pool, address, stamp, !known, bytes);
     if (rc == 0 && known) {
         gm_stream_note_free(pool, stream);
     }
@@ -393,11 +396,11 @@ int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle)
     return rc;
 }
 
-int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address)
+int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address, uint64_t *bytes)
 {
     gm_lock_take(&pool->lock);
     pool->sequence++;
-    int rc = free_locked(pool, address, gm_stream_stamp_now(pool, GM_STREAM_ANY), true);
+    int rc = free_locked(pool, address, gm_stream_stamp_now(pool, GM_STREAM_ANY), true, bytes);
     if (GM_RECORDER_IS_ON() && rc == 0) {
         record(pool, GMLAKE_CTL_EVENT_FREE_SYNC, address, 0, NULL);
     }

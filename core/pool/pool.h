@@ -33,11 +33,11 @@ void gm_pool_expect_capture(struct gm_pool *pool);
 /* @bytes > 0. Errors as gmlake_alloc(). */
 int gm_pool_alloc(struct gm_pool *pool, size_t bytes, CUstream stream, CUdeviceptr *out);
 
-/* -EINVAL: no live block starts at @address. */
-int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle);
+/* *bytes gets what was asked for. -EINVAL: no live block starts at @address. */
+int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle, uint64_t *bytes);
 
 /* As gm_pool_free(), for memory that any stream may still be using. */
-int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address);
+int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address, uint64_t *bytes);
 
 /* As gmlake_admit(). */
 int gm_pool_admit(struct gm_pool *pool, CUdevice peer);

@@ -124,6 +124,9 @@ static void end(CUcontext context, bool has_ended)
 
 static CUresult destroyed(CUcontext context, bool is_ours, CUresult rc)
 {
+    if (rc == CUDA_SUCCESS) {
+        gm_target_note_end();
+    }
     if (is_ours) {
         end(context, rc == CUDA_SUCCESS);
     }
@@ -149,8 +152,11 @@ static CUresult released(CUdevice device, CUresult rc)
     int active = 0;
     CUcontext context = primary_of(device);
     if (rc == CUDA_SUCCESS && gm_driver_device_primary_ctx_get_state(device, &flags, &active) == CUDA_SUCCESS &&
-        active == 0 && is_to_end(context)) {
-        end(context, true);
+        active == 0) {
+        gm_target_note_end();
+        if (is_to_end(context)) {
+            end(context, true);
+        }
     }
     return rc;
 }

@@ -19,11 +19,10 @@
 static bool is_plain_of_ours(CUdeviceptr address)
 {
     struct gmlake_block block;
-    CUcontext context;
     bool is_plain = false;
     struct gmlake *owner = gm_process_is_served() ? gm_registry_owner(address) : NULL;
     if (owner != NULL && gm_process_enter()) {
-        is_plain = gmlake_find(owner, address, &block) == 0 && gm_origin_is_plain(block.address, &context);
+        is_plain = gmlake_find(owner, address, &block) == 0 && gm_origin_of(block.address).context != NULL;
         gm_process_leave();
     }
     return is_plain;

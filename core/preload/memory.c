@@ -65,11 +65,12 @@ static bool allocate(const struct gm_target *target, size_t bytes, CUstream stre
     return true;
 }
 
-static void note_origin(CUdeviceptr address)
+/* Blocks that have no record of their own are the default pool's. */
+static void note(const struct gm_target *target, CUdeviceptr address, size_t bytes, const struct gm_origin *origin)
 {
-    CUcontext context;
-    if (gm_driver_ctx_get_current(&context) == CUDA_SUCCESS) {
-        gm_origin_note(address, context);
+    bool has_record = (origin->context == NULL && gm_pools_is_default(origin->pool)) || gm_origin_note(address, origin);
+    if (!has_record || origin->pool != NULL) {
+        gm_pools_add(has_record ? origin->pool : gm_pools_default(target->device), bytes);
     }
 }
 
@@ -83,20 +84,23 @@ static bool serve_plain(CUdeviceptr *out, size_t bytes)
     }
     gm_capture_enter(&capture);
     if (!gm_capture_judges(&capture) && gm_target_current(&target)) {
-        served = allocate(&target, bytes, gm_plain_stream, out);
-        gm_target_leave(&target);
+        struct gm_origin origin = {.pool = NULL};
+        served = gm_driver_ctx_get_current(&origin.context) == CUDA_SUCCESS &&
+                 allocate(&target, bytes, gm_plain_stream, out);
         if (served) {
-            note_origin(*out);
+            note(&target, *out, bytes, &origin);
         }
+        gm_target_leave(&target);
     }
     gm_capture_leave(&capture);
     gm_process_leave();
     return served;
 }
 
-static bool may_use(CUmemoryPool pool, CUdevice device)
+/* The record of the pool to allocate from; NULL: the driver's business. */
+static struct gm_pool_record *record_of(CUmemoryPool pool, CUdevice device)
 {
-    return pool == current_pool ? gm_pools_serve_current(device) : gm_pools_serve(pool, device);
+    return pool == current_pool ? gm_pools_find_current(device) : gm_pools_find(pool, device);
 }
 
 static bool serve_on_stream(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
@@ -109,7 +113,11 @@ static bool serve_on_stream(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     }
     gm_capture_enter(&capture);
     if (!gm_capture_judges(&capture) && !gm_capture_holds(&capture, stream) && gm_target_of_stream(stream, &target)) {
-        served = may_use(pool, target.device) && allocate(&target, bytes, stream, out);
+        struct gm_origin origin = {.pool = record_of(pool, target.device)};
+        served = origin.pool != NULL && allocate(&target, bytes, stream, out);
+        if (served) {
+            note(&target, *out, bytes, &origin);
+        }
         gm_target_leave(&target);
     }
     gm_capture_leave(&capture);
@@ -117,15 +125,15 @@ static bool serve_on_stream(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     return served;
 }
 
-/* Gives the current device's idle memory back. Whether there was any. */
-static bool make_room(void)
+/* Gives idle memory back: the current device's, or that of the others. Whether there was any. */
+static bool make_room(bool of_others)
 {
     struct gm_capture_scope capture;
     if (!gm_process_is_served() || !gm_process_enter()) {
         return false;
     }
     gm_capture_enter(&capture);
-    bool released = gm_target_trim() > 0;
+    bool released = gm_target_trim(of_others) > 0;
     gm_capture_leave(&capture);
     gm_process_leave();
     return released;
@@ -144,10 +152,19 @@ static bool is_beyond_max(size_t bytes)
     return gm_account_refuses(bytes);
 }
 
+/* The driver's answer to an allocation from a pool, of which the pool's figures must hear. */
+static CUresult from_pool(CUresult rc)
+{
+    if (rc == CUDA_SUCCESS) {
+        gm_pools_note_driver_alloc();
+    }
+    return rc;
+}
+
 /*
- * Serves by @serve, else gives the answer of @call to the driver; both once more when there was no room and idle memory
- * of ours was given back. That is this context's, which may be in the wrong pieces, and that of others. Beyond the
- * limit the driver is not asked.
+ * Serves by @serve, else gives the answer of @call to the driver; both again when there was no room and idle memory of
+ * ours was given back: first that of the current device, in the wrong pieces or of other contexts, then that of others,
+ * on which the stream or pool may be. Beyond the limit the driver is not asked.
  */
 #define SERVE_OR_CALL(serve, bytes, call)                                                                              \
     do {                                                                                                               \
@@ -158,10 +175,15 @@ static bool is_beyond_max(size_t bytes)
             return CUDA_ERROR_OUT_OF_MEMORY;                                                                           \
         }                                                                                                              \
         CUresult rc = call;                                                                                            \
-        if (rc != CUDA_ERROR_OUT_OF_MEMORY || !make_room()) {                                                          \
-            return rc;                                                                                                 \
+        for (int others = 0; rc == CUDA_ERROR_OUT_OF_MEMORY && others <= 1; others++) {                                \
+            if (make_room(others != 0)) {                                                                              \
+                if (serve) {                                                                                           \
+                    return CUDA_SUCCESS;                                                                               \
+                }                                                                                                      \
+                rc = call;                                                                                             \
+            }                                                                                                          \
         }                                                                                                              \
-        return (serve) ? CUDA_SUCCESS : call;                                                                          \
+        return rc;                                                                                                     \
     } while (0)
 
 CUresult gm_hook_mem_alloc(CUdeviceptr *out, size_t bytes)
@@ -172,25 +194,25 @@ CUresult gm_hook_mem_alloc(CUdeviceptr *out, size_t bytes)
 CUresult gm_hook_mem_alloc_async(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
     SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, legacy_stream(stream)), bytes,
-                  gm_driver_mem_alloc_async(out, bytes, stream));
+                  from_pool(gm_driver_mem_alloc_async(out, bytes, stream)));
 }
 
 CUresult gm_hook_mem_alloc_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
     SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, thread_stream(stream)), bytes,
-                  gm_driver_mem_alloc_async_ptsz(out, bytes, stream));
+                  from_pool(gm_driver_mem_alloc_async_ptsz(out, bytes, stream)));
 }
 
 CUresult gm_hook_mem_alloc_from_pool_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
     SERVE_OR_CALL(pool != NULL && serve_on_stream(out, bytes, pool, legacy_stream(stream)), bytes,
-                  gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream));
+                  from_pool(gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream)));
 }
 
 CUresult gm_hook_mem_alloc_from_pool_async_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
     SERVE_OR_CALL(pool != NULL && serve_on_stream(out, bytes, pool, thread_stream(stream)), bytes,
-                  gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream));
+                  from_pool(gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream)));
 }
 
 /* The bytes of a pitched allocation without the padding of its rows. */
@@ -213,9 +235,8 @@ CUresult gm_hook_mem_create(CUmemGenericAllocationHandle *out, size_t size, cons
 
 /* --- free --------------------------------------------------------------------------------------------------------- */
 
-/* What became of a free: DRIVERS is left to the driver, whose answer counts; DONE; FORBIDDEN while a capture is open.
- */
-enum outcome { DRIVERS, DONE, FORBIDDEN };
+/* What became of a free: DRIVERS is left to the driver, whose answer counts; DONE: it is answered. */
+enum outcome { DRIVERS, DONE };
 
 /* The allocator that @address belongs to; NULL: not ours. Not NULL: gm_process_leave() must follow. */
 static struct gmlake *enter_owner(CUdeviceptr address)
@@ -227,21 +248,42 @@ static struct gmlake *enter_owner(CUdeviceptr address)
     return owner != NULL && gm_process_enter() ? owner : NULL;
 }
 
-/* Whether the driver still answers. At the end of a process it does not, and every call gets the same code. */
-static bool driver_is_gone(void)
+/*
+ * Whether the driver would free anything now: not at the end of a process, nor where the current context has been
+ * destroyed. Else *answer is what it says.
+ */
+static bool driver_frees(CUresult *answer)
 {
     CUcontext context;
-    return gm_driver_ctx_get_current(&context) == CUDA_ERROR_DEINITIALIZED;
+    *answer = gm_target_some_context_ended() ? gm_driver_mem_free(0) : gm_driver_ctx_get_current(&context);
+    return *answer == CUDA_SUCCESS || *answer == CUDA_ERROR_NOT_INITIALIZED;
 }
 
-/* Work of any stream may still use the block. */
-static bool free_unordered(struct gmlake *owner, CUdeviceptr address)
+/* The block is the program's no more. */
+static void count_out(const struct gmlake *owner, const struct gm_origin *origin, uint64_t bytes)
 {
-    gm_origin_drop(address);
-    return gmlake_free_sync(owner, address) == 0;
+    if (origin->context == NULL) {
+        gm_pools_remove(origin->pool != NULL ? origin->pool : gm_pools_default(gm_registry_device(owner)), bytes);
+    }
 }
 
-static enum outcome free_plain(CUdeviceptr address)
+/* Frees in the order of @stream or, where that is NULL, so that work of any stream may still use the block. */
+static bool give_back(struct gmlake *owner, CUdeviceptr address, const CUstream *stream)
+{
+    uint64_t bytes;
+    struct gm_origin origin = gm_origin_take(address);
+    int rc = stream != NULL ? gm_registry_free(owner, address, *stream, &bytes)
+                            : gm_registry_free_sync(owner, address, &bytes);
+    if (rc == 0) {
+        count_out(owner, &origin, bytes);
+    } else if (origin.context != NULL || origin.pool != NULL || origin.id != 0 || origin.sync_memops) {
+        (void)gm_origin_note(address, &origin);
+    }
+    return rc == 0;
+}
+
+/* DONE: *answer is that of the free. */
+static enum outcome free_plain(CUdeviceptr address, CUresult *answer)
 {
     struct gm_capture_scope capture;
     struct gmlake *owner = enter_owner(address);
@@ -249,12 +291,9 @@ static enum outcome free_plain(CUdeviceptr address)
     if (owner == NULL) {
         return DRIVERS;
     }
-    if (gm_capture_verdict() != CUDA_SUCCESS) {
-        gm_process_leave();
-        return FORBIDDEN;
-    }
+    *answer = gm_capture_verdict();
     gm_capture_enter(&capture);
-    if (!driver_is_gone() && free_unordered(owner, address)) {
+    if (*answer != CUDA_SUCCESS || !driver_frees(answer) || give_back(owner, address, NULL)) {
         outcome = DONE;
     }
     gm_capture_leave(&capture);
@@ -271,8 +310,7 @@ static bool free_ordered(struct gmlake *owner, CUdeviceptr address, CUstream str
         return false;
     }
     if (target.allocator == owner) {
-        gm_origin_drop(address);
-        done = gmlake_free(owner, address, stream) == 0;
+        done = give_back(owner, address, &stream);
     }
     gm_target_leave(&target);
     return done;
@@ -282,7 +320,7 @@ static bool free_ordered(struct gmlake *owner, CUdeviceptr address, CUstream str
 static bool free_from_stream(struct gmlake *owner, CUdeviceptr address, CUstream stream)
 {
     return free_ordered(owner, address, stream) ||
-           (gm_driver_stream_synchronize(stream) == CUDA_SUCCESS && free_unordered(owner, address));
+           (gm_driver_stream_synchronize(stream) == CUDA_SUCCESS && give_back(owner, address, NULL));
 }
 
 static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)
@@ -302,26 +340,31 @@ static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)
     return outcome;
 }
 
+/* The driver's answer to a free that is left to it. */
+static CUresult freed_by_driver(CUresult rc)
+{
+    if (rc == CUDA_SUCCESS) {
+        gm_pools_note_driver_free();
+    }
+    return rc;
+}
+
 CUresult gm_hook_mem_free(CUdeviceptr address)
 {
-    switch (free_plain(address)) {
-    case DONE:
-        return CUDA_SUCCESS;
-    case FORBIDDEN:
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    default:
-        return gm_driver_mem_free(address);
-    }
+    CUresult answer;
+    return free_plain(address, &answer) == DONE ? answer : freed_by_driver(gm_driver_mem_free(address));
 }
 
 CUresult gm_hook_mem_free_async(CUdeviceptr address, CUstream stream)
 {
-    return free_on_stream(address, legacy_stream(stream)) == DONE ? CUDA_SUCCESS
-                                                                  : gm_driver_mem_free_async(address, stream);
+    return free_on_stream(address, legacy_stream(stream)) == DONE
+               ? CUDA_SUCCESS
+               : freed_by_driver(gm_driver_mem_free_async(address, stream));
 }
 
 CUresult gm_hook_mem_free_async_ptsz(CUdeviceptr address, CUstream stream)
 {
-    return free_on_stream(address, thread_stream(stream)) == DONE ? CUDA_SUCCESS
-                                                                  : gm_driver_mem_free_async_ptsz(address, stream);
+    return free_on_stream(address, thread_stream(stream)) == DONE
+               ? CUDA_SUCCESS
+               : freed_by_driver(gm_driver_mem_free_async_ptsz(address, stream));
 }

@@ -1,26 +1,28 @@
 /*
- * origin.c - a hash table of plain blocks.
+ * origin.c - a hash table of blocks of which something must be kept.
  */
 #include "origin.h"
 
 #include "lock.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 
 #define FIRST_CAPACITY 512u
 
+/* The driver counts its identities from 1: ours are far above. */
+#define FIRST_IDENTITY ((uint64_t)1 << 56)
+
 struct record {
     CUdeviceptr address; /* 0: unused */
-    CUcontext context;
+    struct gm_origin origin;
 };
 
 static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_ORIGIN); /* guards everything below */
 static struct record *records;
 static size_t capacity; /* 0 or a power of two */
 static atomic_size_t count;
+static uint64_t identities; /* given out */
 
 static size_t home_of(CUdeviceptr address, size_t slots)
 {
@@ -58,15 +60,31 @@ static bool grow(void)
     return true;
 }
 
-void gm_origin_note(CUdeviceptr address, CUcontext context)
+/* The record of @address, made if there is none; NULL: no memory for it. */
+static struct record *find_or_make(CUdeviceptr address)
+{
+    struct record *record = capacity == 0 ? NULL : locate(records, capacity, address);
+    if (record != NULL && record->address != 0) {
+        return record;
+    }
+    if ((count + 1) * 2 > capacity && !grow()) {
+        return NULL;
+    }
+    record = locate(records, capacity, address);
+    *record = (struct record){.address = address};
+    count++;
+    return record;
+}
+
+bool gm_origin_note(CUdeviceptr address, const struct gm_origin *origin)
 {
     gm_lock_take(&lock);
-    if ((count + 1) * 2 <= capacity || grow()) {
-        struct record *record = locate(records, capacity, address);
-        count += record->address == 0;
-        *record = (struct record){.address = address, .context = context};
+    struct record *record = find_or_make(address);
+    if (record != NULL) {
+        record->origin = *origin;
     }
     gm_lock_drop(&lock);
+    return record != NULL;
 }
 
 /* Empties @records[hole] and moves back what a search would no longer find. */
@@ -83,45 +101,81 @@ static void close_gap(size_t hole)
     records[hole].address = 0;
 }
 
-void gm_origin_drop(CUdeviceptr address)
+static bool is_empty(void)
 {
-    if (atomic_load_explicit(&count, memory_order_relaxed) == 0) {
-        return;
+    return atomic_load_explicit(&count, memory_order_relaxed) == 0;
+}
+
+struct gm_origin gm_origin_of(CUdeviceptr address)
+{
+    struct gm_origin origin = {.context = NULL};
+    if (is_empty()) {
+        return origin;
     }
     gm_lock_take(&lock);
-    struct record *record = count == 0 ? NULL : locate(records, capacity, address);
-    if (record != NULL && record->address != 0) {
+    const struct record *record = locate(records, capacity, address);
+    if (record->address != 0) {
+        origin = record->origin;
+    }
+    gm_lock_drop(&lock);
+    return origin;
+}
+
+struct gm_origin gm_origin_take(CUdeviceptr address)
+{
+    struct gm_origin origin = {.context = NULL};
+    if (is_empty()) {
+        return origin;
+    }
+    gm_lock_take(&lock);
+    struct record *record = locate(records, capacity, address);
+    if (record->address != 0) {
+        origin = record->origin;
         close_gap((size_t)(record - records));
         count--;
     }
     gm_lock_drop(&lock);
+    return origin;
 }
 
-bool gm_origin_drop_next_of(CUcontext context, size_t *cursor, CUdeviceptr *address)
+uint64_t gm_origin_identity(CUdeviceptr address)
+{
+    uint64_t id = 0;
+    gm_lock_take(&lock);
+    struct record *record = find_or_make(address);
+    if (record != NULL) {
+        if (record->origin.id == 0) {
+            record->origin.id = FIRST_IDENTITY + identities++;
+        }
+        id = record->origin.id;
+    }
+    gm_lock_drop(&lock);
+    return id;
+}
+
+bool gm_origin_set_sync_memops(CUdeviceptr address, bool on)
+{
+    gm_lock_take(&lock);
+    struct record *record = find_or_make(address);
+    if (record != NULL) {
+        record->origin.sync_memops = on;
+    }
+    gm_lock_drop(&lock);
+    return record != NULL;
+}
+
+bool gm_origin_take_next_of(CUcontext context, size_t *cursor, CUdeviceptr *address)
 {
     bool found = false;
     gm_lock_take(&lock);
     for (size_t i = *cursor; !found && i < capacity; i++) {
-        if (records[i].address != 0 && records[i].context == context) {
+        if (records[i].address != 0 && records[i].origin.context == context) {
             *address = records[i].address;
             *cursor = i; /* what closes the gap may be another one */
             close_gap(i);
             count--;
             found = true;
         }
-    }
-    gm_lock_drop(&lock);
-    return found;
-}
-
-bool gm_origin_is_plain(CUdeviceptr address, CUcontext *context)
-{
-    bool found = false;
-    gm_lock_take(&lock);
-    if (count != 0) {
-        const struct record *record = locate(records, capacity, address);
-        found = record->address != 0;
-        *context = found ? record->context : *context;
     }
     gm_lock_drop(&lock);
     return found;

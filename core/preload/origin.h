@@ -1,10 +1,11 @@
 /*
- * origin.h - which of our blocks a plain allocation got, and under which context.
+ * origin.h - what a program may know of a block beyond its place and size: where it came from, and what it was told.
  *
- * The driver's answers about memory depend on where it came from: cuMemAlloc() memory belongs to a context, memory
- * from a pool does not. Blocks that are not recorded here came from a stream-ordered call.
+ * The driver's answers about memory depend on where it came from: cuMemAlloc() memory belongs to a context, memory of a
+ * stream-ordered call to a pool. Of most blocks nothing needs to be kept: those that are not recorded here came from
+ * their device's default pool, and nobody has asked for their identity or changed their attributes.
  *
- * STRUCTURE    A hash table from the block's address to the context, open addressing, at most half full; its memory
+ * STRUCTURE    A hash table from the block's address to its record, open addressing, at most half full; its memory
  *              comes from mmap.
  * CONCURRENCY  one lock, GM_RANK_ORIGIN, under which nothing is called; looking into an empty table takes none.
  */
@@ -14,20 +15,46 @@
 #include <cuda.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* Remembers that @address was given out to a plain call. Without memory for it the block passes for stream-ordered. */
-void gm_origin_note(CUdeviceptr address, CUcontext context);
+struct gm_pool_record;
 
-/* To be called before @address is freed: after that, another thread may be given it. */
-void gm_origin_drop(CUdeviceptr address);
+/* Invariant: context is NULL or pool is. */
+struct gm_origin {
+    CUcontext context;           /* of a plain block; NULL: it came from a pool */
+    struct gm_pool_record *pool; /* NULL: the default pool of the device, unless the block is plain */
+    uint64_t id;                 /* what BUFFER_ID was answered with; 0: not asked for yet */
+    bool sync_memops;            /* as set by cuPointerSetAttribute() */
+};
 
 /*
- * Forgets a block that belongs to @context and gives its address; false: there is none any more. *cursor is 0 at first
- * and says where to go on; meanwhile nothing may be noted for @context.
+ * Records where the block at @address came from, before the program knows it. False: there is no memory for that, and
+ * it passes for one of the default pool.
  */
-bool gm_origin_drop_next_of(CUcontext context, size_t *cursor, CUdeviceptr *address);
+bool gm_origin_note(CUdeviceptr address, const struct gm_origin *origin);
 
-/* Whether the block that begins at @address is a plain one; then *context is the context it belongs to. */
-bool gm_origin_is_plain(CUdeviceptr address, CUcontext *context);
+/* The record of the block that begins at @address; all zero: there is none. */
+struct gm_origin gm_origin_of(CUdeviceptr address);
+
+/*
+ * Takes the record out and gives it. To be called before @address is freed: after that, another thread may be given
+ * it. gm_origin_note() puts it back when the free fails.
+ */
+struct gm_origin gm_origin_take(CUdeviceptr address);
+
+/*
+ * The identity of the block that begins at @address: a number that no other block of the process has had, nor any of
+ * the driver's. 0: no memory for the record.
+ */
+uint64_t gm_origin_identity(CUdeviceptr address);
+
+/* Remembers the attribute; false: no memory for the record. */
+bool gm_origin_set_sync_memops(CUdeviceptr address, bool on);
+
+/*
+ * Takes out the record of a block that belongs to @context and gives its address; false: there is none any more.
+ * *cursor is 0 at first and says where to go on; meanwhile nothing may be noted for @context.
+ */
+bool gm_origin_take_next_of(CUcontext context, size_t *cursor, CUdeviceptr *address);
 
 #endif

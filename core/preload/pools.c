@@ -1,72 +1,297 @@
 /*
- * pools.c - follows the program's pools.
+ * pools.c - follows the program's pools, and answers for them.
  */
 #include "pools.h"
 
+#include "capture.h"
 #include "hooks.h"
+#include "process.h"
+#include "target.h"
 
 #include <stddef.h>
 
 #define KNOWN   64 /* pools beyond that are the driver's */
 #define DEVICES 64
+#define PAGE    ((uint64_t)2 << 20)
 
-/* Pools that may be served. Invariant: device is that of pool while pool is not NULL. */
-static struct {
-    atomic_bool taken;
-    atomic_int device;
-    _Atomic(CUmemoryPool) pool;
-} known[KNOWN];
+/* Invariant: a record is in use while key is not NULL or blocks is not 0; else it may be taken for another pool. */
+struct gm_pool_record {
+    _Atomic(CUmemoryPool) key;  /* the pool's handle; NULL: none, or destroyed */
+    CUmemoryPool name;          /* the handle for good. Written before key */
+    CUdevice device;            /* the same */
+    _Atomic uint64_t blocks;    /* of ours that the program has */
+    _Atomic uint64_t used;      /* their bytes */
+    _Atomic uint64_t elsewhere; /* bytes of the pool that the driver serves, as last heard while used was not 0 */
+    _Atomic uint64_t used_high; /* the most that used and elsewhere were together */
+    _Atomic uint64_t reserved_high;
+};
 
-/* The default pools, NULL until asked for. They live as long as the process. */
-static _Atomic(CUmemoryPool) defaults[DEVICES];
+/* Pools that the program has created. Taken by one thread at a time. */
+static struct gm_pool_record known[KNOWN];
+static atomic_flag taking = ATOMIC_FLAG_INIT;
+
+/* The default pools; key is NULL until they are asked for. They live as long as the process. */
+static struct gm_pool_record defaults[DEVICES];
 
 /* The current pools; NULL: the default one. */
 static _Atomic(CUmemoryPool) currents[DEVICES];
+
+/* The driver has served an allocation from some pool: elsewhere may be other than 0. */
+static atomic_bool mixed;
 
 static bool in_range(CUdevice device)
 {
     return device >= 0 && device < DEVICES;
 }
 
-static CUmemoryPool default_pool(CUdevice device)
-{
-    CUmemoryPool found = atomic_load_explicit(&defaults[device], memory_order_relaxed);
-    if (found == NULL && gm_driver_device_get_default_mem_pool(&found, device) == CUDA_SUCCESS) {
-        atomic_store_explicit(&defaults[device], found, memory_order_relaxed);
-    }
-    return found;
-}
+/* --- records ------------------------------------------------------------------------------------------------------ */
 
-bool gm_pools_serve(CUmemoryPool pool, CUdevice device)
+struct gm_pool_record *gm_pools_default(CUdevice device)
 {
-    if (pool == NULL || !in_range(device)) {
-        return false;
-    }
-    if (pool == default_pool(device)) {
-        return true;
-    }
-    for (size_t i = 0; i < KNOWN; i++) {
-        if (atomic_load_explicit(&known[i].pool, memory_order_acquire) == pool) {
-            return atomic_load_explicit(&known[i].device, memory_order_relaxed) == device;
-        }
-    }
-    return false;
-}
-
-bool gm_pools_serve_current(CUdevice device)
-{
-    CUmemoryPool current = atomic_load_explicit(&currents[device], memory_order_relaxed);
-    return current == NULL || gm_pools_serve(current, device);
-}
-
-CUmemoryPool gm_pools_current(CUdevice device)
-{
+    CUmemoryPool pool;
     if (!in_range(device)) {
         return NULL;
     }
-    CUmemoryPool current = atomic_load_explicit(&currents[device], memory_order_relaxed);
-    return current != NULL ? current : default_pool(device);
+    struct gm_pool_record *record = &defaults[device];
+    if (atomic_load_explicit(&record->key, memory_order_acquire) == NULL &&
+        gm_driver_device_get_default_mem_pool(&pool, device) == CUDA_SUCCESS) {
+        record->name = pool; /* the same from every thread */
+        record->device = device;
+        atomic_store_explicit(&record->key, pool, memory_order_release);
+    }
+    return record;
 }
+
+struct gm_pool_record *gm_pools_find(CUmemoryPool pool, CUdevice device)
+{
+    struct gm_pool_record *record = gm_pools_default(device);
+    if (pool == NULL || record == NULL) {
+        return NULL;
+    }
+    if (atomic_load_explicit(&record->key, memory_order_relaxed) == pool) {
+        return record;
+    }
+    for (size_t i = 0; i < KNOWN; i++) {
+        if (atomic_load_explicit(&known[i].key, memory_order_acquire) == pool) {
+            return known[i].device == device ? &known[i] : NULL;
+        }
+    }
+    return NULL;
+}
+
+struct gm_pool_record *gm_pools_find_current(CUdevice device)
+{
+    CUmemoryPool current = in_range(device) ? atomic_load_explicit(&currents[device], memory_order_relaxed) : NULL;
+    return current == NULL ? gm_pools_default(device) : gm_pools_find(current, device);
+}
+
+CUmemoryPool gm_pools_handle(const struct gm_pool_record *record)
+{
+    return record->name;
+}
+
+bool gm_pools_is_default(const struct gm_pool_record *record)
+{
+    return record >= defaults && record < defaults + DEVICES;
+}
+
+/* The record of @pool on whichever device; NULL: it is not one that may be served. */
+static struct gm_pool_record *find_anywhere(CUmemoryPool pool)
+{
+    int count = 0;
+    struct gm_pool_record *record = NULL;
+    if (gm_driver_device_get_count(&count) == CUDA_SUCCESS) {
+        for (CUdevice device = 0; record == NULL && device < count; device++) {
+            record = gm_pools_find(pool, device);
+        }
+    }
+    return record;
+}
+
+int gm_pools_device_of(CUmemoryPool pool)
+{
+    const struct gm_pool_record *record = find_anywhere(pool);
+    return record == NULL ? -1 : record->device;
+}
+
+/* --- figures ------------------------------------------------------------------------------------------------------ */
+
+static void lift(_Atomic uint64_t *high, uint64_t value)
+{
+    uint64_t known_high = atomic_load_explicit(high, memory_order_relaxed);
+    while (known_high < value && !atomic_compare_exchange_weak_explicit(high, &known_high, value, memory_order_relaxed,
+                                                                        memory_order_relaxed)) {
+    }
+}
+
+static uint64_t load(const _Atomic uint64_t *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+/* Hears what the driver's part of the pool holds. */
+static void refresh(struct gm_pool_record *record)
+{
+    cuuint64_t elsewhere = 0;
+    CUmemoryPool pool = atomic_load_explicit(&record->key, memory_order_relaxed);
+    if (pool != NULL &&
+        gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &elsewhere) == CUDA_SUCCESS) {
+        atomic_store_explicit(&record->elsewhere, elsewhere, memory_order_relaxed);
+        lift(&record->used_high, load(&record->used) + elsewhere);
+    }
+}
+
+void gm_pools_add(struct gm_pool_record *record, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&record->blocks, 1, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&record->used, bytes, memory_order_relaxed);
+    if (__builtin_expect(atomic_load_explicit(&mixed, memory_order_relaxed), 0) && before == 0) {
+        refresh(record);
+    }
+    lift(&record->used_high, before + bytes + load(&record->elsewhere));
+}
+
+void gm_pools_remove(struct gm_pool_record *record, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&record->used, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&record->blocks, 1, memory_order_release);
+}
+
+/* While nothing of ours is in a pool, the driver's own high mark is that of the whole. */
+static void refresh_all(struct gm_pool_record *records, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (load(&records[i].used) != 0) {
+            refresh(&records[i]);
+        }
+    }
+}
+
+void gm_pools_note_driver_free(void)
+{
+    struct gm_capture_scope capture;
+    if (gm_process_is_served() && atomic_load_explicit(&mixed, memory_order_relaxed)) {
+        gm_capture_enter(&capture);
+        refresh_all(defaults, DEVICES);
+        refresh_all(known, KNOWN);
+        gm_capture_leave(&capture);
+    }
+}
+
+void gm_pools_note_driver_alloc(void)
+{
+    atomic_store_explicit(&mixed, true, memory_order_relaxed);
+    gm_pools_note_driver_free();
+}
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+static uint64_t idle_of(CUdevice device)
+{
+    struct gmlake *allocator;
+    uint64_t idle = 0;
+    for (unsigned i = 0; (allocator = gm_target_allocator(device, i)) != NULL; i++) {
+        struct gmlake_stats stats = {.size = sizeof stats};
+        idle += gmlake_get_stats(allocator, &stats) == 0 ? stats.free : 0;
+    }
+    return idle;
+}
+
+/*
+ * Bytes that we hold for the pool: what its blocks need, and, for the device's current pool, what is idle, as far as
+ * the driver would keep it for that pool. What is idle beyond that counts as free (cuMemGetInfo).
+ */
+static uint64_t reserved(struct gm_pool_record *record)
+{
+    uint64_t used = whole_pages(load(&record->used));
+    cuuint64_t threshold = 0;
+    uint64_t kept = 0;
+    if (record == gm_pools_find_current(record->device) &&
+        gm_driver_mem_pool_get_attribute(record->name, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == CUDA_SUCCESS &&
+        threshold > used) {
+        uint64_t idle = idle_of(record->device);
+        kept = idle < threshold - used ? idle : threshold - used;
+    }
+    lift(&record->reserved_high, used + kept);
+    return used + kept;
+}
+
+/* Adds what is ours to the driver's answer. */
+static void complete(struct gm_pool_record *record, CUmemPool_attribute attribute, cuuint64_t *value)
+{
+    uint64_t high;
+    switch ((int)attribute) {
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        *value += load(&record->used);
+        break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        high = load(&record->used_high);
+        *value = high > *value ? high : *value;
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        *value += reserved(record);
+        lift(&record->reserved_high, *value);
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        reserved(record);
+        lift(&record->reserved_high, whole_pages(load(&record->used_high)));
+        high = load(&record->reserved_high);
+        *value = high > *value ? high : *value;
+        break;
+    default:
+        break;
+    }
+}
+
+CUresult gm_hook_mem_pool_get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    struct gm_capture_scope capture;
+    CUresult rc = gm_driver_mem_pool_get_attribute(pool, attribute, value);
+    struct gm_pool_record *record = rc == CUDA_SUCCESS && gm_process_is_served() ? find_anywhere(pool) : NULL;
+    if (record != NULL && gm_process_enter()) {
+        gm_capture_enter(&capture);
+        complete(record, attribute, value);
+        gm_capture_leave(&capture);
+        gm_process_leave();
+    }
+    return rc;
+}
+
+/* A high mark that was reset starts again at its figure, which the driver has checked to be what was wanted. */
+CUresult gm_hook_mem_pool_set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    CUresult rc = gm_driver_mem_pool_set_attribute(pool, attribute, value);
+    struct gm_pool_record *record = rc == CUDA_SUCCESS && gm_process_is_served() ? find_anywhere(pool) : NULL;
+    if (record != NULL && attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) {
+        atomic_store_explicit(&record->used_high, load(&record->used), memory_order_relaxed);
+        refresh(record);
+    } else if (record != NULL && attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) {
+        atomic_store_explicit(&record->reserved_high, 0, memory_order_relaxed);
+    }
+    return rc;
+}
+
+/* What is idle belongs to the device's current pool: trimming another one leaves it. */
+CUresult gm_hook_mem_pool_trim_to(CUmemoryPool pool, size_t keep)
+{
+    struct gm_capture_scope capture;
+    CUresult rc = gm_driver_mem_pool_trim_to(pool, keep);
+    struct gm_pool_record *record = rc == CUDA_SUCCESS && gm_process_is_served() ? find_anywhere(pool) : NULL;
+    if (record == NULL || record != gm_pools_find_current(record->device) || !gm_process_enter()) {
+        return rc;
+    }
+    gm_capture_enter(&capture);
+    uint64_t used = whole_pages(load(&record->used));
+    (void)gm_target_trim_device(record->device, keep > used ? keep - used : 0);
+    gm_capture_leave(&capture);
+    gm_process_leave();
+    return rc;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 /*
  * Device memory with no property but its device. What later versions of the driver have put, or will put, behind the
@@ -87,27 +312,40 @@ static bool is_simple(const CUmemPoolProps *properties)
     return true;
 }
 
-static void learn(CUmemoryPool pool, int device)
+static bool is_unused(const struct gm_pool_record *record)
 {
-    for (size_t i = 0; i < KNOWN; i++) {
-        if (!atomic_exchange_explicit(&known[i].taken, true, memory_order_acquire)) {
-            atomic_store_explicit(&known[i].device, device, memory_order_relaxed);
-            atomic_store_explicit(&known[i].pool, pool, memory_order_release);
-            return;
-        }
-    }
+    return atomic_load_explicit(&record->key, memory_order_relaxed) == NULL &&
+           atomic_load_explicit(&record->blocks, memory_order_acquire) == 0;
 }
 
+/* With no record left, or two threads at it, the pool is the driver's alone. */
+static void learn(CUmemoryPool pool, CUdevice device)
+{
+    if (atomic_flag_test_and_set_explicit(&taking, memory_order_acquire)) {
+        return;
+    }
+    size_t i = 0;
+    while (i < KNOWN && !is_unused(&known[i])) {
+        i++;
+    }
+    if (i < KNOWN) {
+        known[i].name = pool;
+        known[i].device = device;
+        known[i].used = known[i].elsewhere = known[i].used_high = known[i].reserved_high = 0;
+        atomic_store_explicit(&known[i].key, pool, memory_order_release);
+    }
+    atomic_flag_clear_explicit(&taking, memory_order_release);
+}
+
+/* Destroying the current pool makes the default one current. */
 static void forget(CUmemoryPool pool)
 {
     for (size_t i = 0; i < KNOWN; i++) {
-        if (atomic_load_explicit(&known[i].pool, memory_order_relaxed) == pool) {
-            atomic_store_explicit(&known[i].pool, NULL, memory_order_relaxed);
-            atomic_store_explicit(&known[i].taken, false, memory_order_release);
-        }
+        CUmemoryPool key = pool;
+        atomic_compare_exchange_strong(&known[i].key, &key, NULL);
     }
     for (size_t i = 0; i < DEVICES; i++) {
-        CUmemoryPool current = pool; /* destroying the current pool makes the default one current */
+        CUmemoryPool current = pool;
         atomic_compare_exchange_strong(&currents[i], &current, NULL);
     }
 }
@@ -121,26 +359,13 @@ CUresult gm_hook_mem_pool_create(CUmemoryPool *out, const CUmemPoolProps *proper
     return rc;
 }
 
+/* Blocks of ours that came from the pool stay, as the driver's do, until they are freed. */
 CUresult gm_hook_mem_pool_destroy(CUmemoryPool pool)
 {
     if (pool != NULL) {
         forget(pool); /* before the call: another thread may be given the handle right after it */
     }
     return gm_driver_mem_pool_destroy(pool);
-}
-
-int gm_pools_device_of(CUmemoryPool pool)
-{
-    int count = 0;
-    if (gm_driver_device_get_count(&count) != CUDA_SUCCESS) {
-        return -1;
-    }
-    for (CUdevice device = 0; device < count; device++) {
-        if (gm_pools_serve(pool, device)) {
-            return device;
-        }
-    }
-    return -1;
 }
 
 CUresult gm_hook_device_set_mem_pool(CUdevice device, CUmemoryPool pool)

@@ -1,26 +1,46 @@
 /*
- * pools.h - pools whose memory the driver must give out itself: those that other processes can open, or whose other
- * properties we do not reproduce.
+ * pools.h - the program's pools: which may be served, and what they contain of ours.
  *
- * STRUCTURE    The pools that may be served are known: the device's default pool, and those the program has created
+ * The driver's pool stays the program's handle for everything; what we add are the bytes of ours that came from it.
+ * Pools whose memory other processes can open, or whose other properties we do not reproduce, are the driver's alone.
+ *
+ * STRUCTURE    The pools that may be served have a record: the device's default pool, and those the program has created
  *              with no property but their device. All others are the driver's: exportable, imported, bounded, unknown.
- *              A device whose current pool is not among the known ones is not served on streams at all.
- * CONCURRENCY  atomics.
+ *              A device whose current pool has no record is not served on streams at all.
+ *              A record counts the bytes of ours in use, and keeps what the driver's part of the pool held when it last
+ *              changed, so that the high mark is that of the sum.
+ * CONCURRENCY  atomics. A record is used again when its pool is destroyed and its last block freed.
  */
 #ifndef GM_POOLS_H
 #define GM_POOLS_H
 
 #include <cuda.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-/* Whether an allocation from @pool on @device's stream may be served. */
-bool gm_pools_serve(CUmemoryPool pool, CUdevice device);
+struct gm_pool_record;
 
-/* The same for an allocation that names no pool: from the device's current one. */
-bool gm_pools_serve_current(CUdevice device);
+/* The record of a pool of @device that may be served; NULL: it may not. */
+struct gm_pool_record *gm_pools_find(CUmemoryPool pool, CUdevice device);
 
-/* The device's current pool; NULL: unknown. */
-CUmemoryPool gm_pools_current(CUdevice device);
+/* The same for an allocation that names no pool: the device's current one. */
+struct gm_pool_record *gm_pools_find_current(CUdevice device);
+
+/* The record of the device's default pool; NULL: no such device. */
+struct gm_pool_record *gm_pools_default(CUdevice device);
+
+/* The pool's handle, also when it is destroyed. */
+CUmemoryPool gm_pools_handle(const struct gm_pool_record *record);
+
+bool gm_pools_is_default(const struct gm_pool_record *record);
+
+/* Counts a block of ours that came from the pool, and one that went back. */
+void gm_pools_add(struct gm_pool_record *record, uint64_t bytes);
+void gm_pools_remove(struct gm_pool_record *record, uint64_t bytes);
+
+/* To be called when the driver has allocated from a pool, and when it has freed memory that may have come from one. */
+void gm_pools_note_driver_alloc(void);
+void gm_pools_note_driver_free(void);
 
 /* The device of a pool that may be served; -1: it is another pool. */
 int gm_pools_device_of(CUmemoryPool pool);

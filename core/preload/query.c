@@ -66,7 +66,8 @@ enum kind {
 struct subject {
     enum kind kind;
     struct gmlake_block block; /* PLAIN, ORDERED */
-    CUcontext context;         /* PLAIN */
+    struct gm_origin origin;   /* the same */
+    CUdevice device;           /* the same */
 };
 
 /* An address that no driver knows. What lies in our ranges but in no block is as unknown to the program. */
@@ -74,7 +75,7 @@ struct subject {
 
 static struct subject identify(CUdeviceptr address)
 {
-    struct subject subject = {.kind = FOREIGN, .context = NULL};
+    struct subject subject = {.kind = FOREIGN};
     struct gmlake *owner = gm_process_is_served() ? gm_registry_owner(address) : NULL;
     if (owner == NULL || !gm_process_enter()) {
         return subject;
@@ -82,7 +83,9 @@ static struct subject identify(CUdeviceptr address)
     if (gmlake_find(owner, address, &subject.block) != 0) {
         subject.kind = NOTHING;
     } else {
-        subject.kind = gm_origin_is_plain(subject.block.address, &subject.context) ? PLAIN : ORDERED;
+        subject.origin = gm_origin_of(subject.block.address);
+        subject.device = gm_registry_device(owner);
+        subject.kind = subject.origin.context != NULL ? PLAIN : ORDERED;
     }
     gm_process_leave();
     return subject;
@@ -111,12 +114,19 @@ CUresult gm_hook_mem_retain_allocation_handle(CUmemGenericAllocationHandle *hand
     return subject.kind == FOREIGN ? gm_driver_mem_retain_allocation_handle(handle, address) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The pool that a stream-ordered block passes for having come from: the current one of its device. */
+/* The pool that a stream-ordered block came from. */
 static CUmemoryPool pool_of(const struct subject *subject)
 {
-    int device = -1;
-    CUresult rc = gm_driver_pointer_get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, subject->block.address);
-    return rc == CUDA_SUCCESS ? gm_pools_current(device) : NULL;
+    const struct gm_pool_record *pool =
+        subject->origin.pool != NULL ? subject->origin.pool : gm_pools_default(subject->device);
+    return pool == NULL ? NULL : gm_pools_handle(pool);
+}
+
+/* An identity of the block's own, where there is room for it; the driver's answer is that of the range around it. */
+static void identify_block(const struct subject *subject, unsigned long long *id)
+{
+    uint64_t own = gm_origin_identity(subject->block.address);
+    *id = own != 0 ? own : *id;
 }
 
 /* Puts right what the driver has answered about memory of ours. */
@@ -125,7 +135,17 @@ static void correct(const struct subject *subject, CUpointer_attribute attribute
     bool plain = subject->kind == PLAIN;
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *(CUcontext *)data = subject->context;
+        *(CUcontext *)data = subject->origin.context;
+        break;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        identify_block(subject, data);
+        break;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        *(unsigned char *)data = subject->origin.sync_memops;
+        break;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: /* of the allocation, whatever device asks */
+        *(CUDA_POINTER_ATTRIBUTE_ACCESS_FLAGS *)data = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
         break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
@@ -168,8 +188,27 @@ CUresult gm_hook_pointer_get_attributes(unsigned int count, CUpointer_attribute 
     struct subject subject = identify(address);
     CUresult rc =
         gm_driver_pointer_get_attributes(count, attributes, data, subject.kind == NOTHING ? UNKNOWN : address);
-    for (unsigned int i = 0; rc == CUDA_SUCCESS && subject.kind >= PLAIN && i < count; i++) {
-        correct(&subject, attributes[i], data[i]);
+    for (unsigned int i = 0; rc == CUDA_SUCCESS && subject.kind != FOREIGN && i < count; i++) {
+        if (subject.kind != NOTHING) {
+            correct(&subject, attributes[i], data[i]);
+        } else if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER) {
+            *(CUdeviceptr *)data[i] = address; /* unknown memory is taken for the program's own */
+        }
+    }
+    return rc;
+}
+
+/* With @value set, copies of the block's bytes wait for one another, and so do others: more than was asked for. */
+CUresult gm_hook_pointer_set_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+{
+    struct subject subject = identify(address);
+    if (subject.kind < PLAIN || value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
+        return gm_driver_pointer_set_attribute(value, attribute, subject.kind == NOTHING ? UNKNOWN : address);
+    }
+    bool on = *(const unsigned int *)value != 0;
+    CUresult rc = on ? gm_target_synchronize_memops(subject.device) : CUDA_SUCCESS;
+    if (rc == CUDA_SUCCESS && !gm_origin_set_sync_memops(subject.block.address, on)) {
+        rc = CUDA_ERROR_OUT_OF_MEMORY;
     }
     return rc;
 }

@@ -36,6 +36,10 @@ static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_CONTEXTS);
 static int device_count;
 
 static atomic_bool several_contexts;
+static atomic_bool some_context_ended;
+
+/* Bit d: contexts of device d are to have CU_CTX_SYNC_MEMOPS. */
+static _Atomic uint64_t sync_memops;
 
 bool gm_target_start(void)
 {
@@ -129,11 +133,27 @@ static struct served *begin_locked(CUcontext context, CUdevice device)
     return allocator == NULL ? NULL : append(context, device, allocator);
 }
 
+/* A context that has been destroyed can still be current; it answers like any other to some questions, not to this. */
+static bool is_alive(void)
+{
+    size_t free_bytes;
+    size_t total_bytes;
+    return gm_driver_mem_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS;
+}
+
+/* Of the current context. */
+static CUresult set_sync_memops(void)
+{
+    unsigned int flags;
+    CUresult rc = gm_driver_ctx_get_flags(&flags);
+    return rc == CUDA_SUCCESS ? gm_driver_ctx_set_flags(flags | CU_CTX_SYNC_MEMOPS) : rc;
+}
+
 /* The first allocation under a context. */
 static bool begin(CUcontext context, struct gm_target *out)
 {
     CUdevice device;
-    if (gm_driver_ctx_get_device(&device) != CUDA_SUCCESS || device < 0 || device >= device_count) {
+    if (gm_driver_ctx_get_device(&device) != CUDA_SUCCESS || device < 0 || device >= device_count || !is_alive()) {
         return false;
     }
     gm_lock_take(&lock);
@@ -143,6 +163,9 @@ static bool begin(CUcontext context, struct gm_target *out)
         return false;
     }
     gm_peers_apply(device, out->allocator);
+    if ((atomic_load(&sync_memops) >> device & 1) != 0) {
+        (void)set_sync_memops();
+    }
     return true;
 }
 
@@ -204,17 +227,38 @@ struct gmlake *gm_target_allocator(CUdevice device, unsigned index)
     return NULL;
 }
 
-size_t gm_target_trim(void)
+/* An allocator asks about streams of its context: that has to be current. */
+static size_t trim_under(CUcontext context, struct gmlake *allocator, size_t keep)
 {
-    CUdevice device;
-    size_t sum = 0;
-    struct gmlake *allocator;
-    if (gm_driver_ctx_get_device(&device) != CUDA_SUCCESS) {
+    size_t released = 0;
+    if (context == GONE || gm_driver_ctx_push_current(context) != CUDA_SUCCESS) {
         return 0;
     }
-    for (unsigned i = 0; (allocator = gm_target_allocator(device, i)) != NULL; i++) {
-        size_t released = 0;
-        sum += gmlake_trim(allocator, 0, &released) == 0 ? released : 0;
+    int rc = gmlake_trim(allocator, keep, &released);
+    gm_driver_ctx_pop_current(&context);
+    return rc == 0 ? released : 0;
+}
+
+size_t gm_target_trim_device(CUdevice device, size_t keep)
+{
+    size_t sum = 0;
+    unsigned count = atomic_load_explicit(&served_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        struct gmlake *allocator = atomic_load(&served[i].allocator);
+        if (allocator != NULL && served[i].device == device) {
+            sum += trim_under(atomic_load(&served[i].context), allocator, keep);
+        }
+    }
+    return sum;
+}
+
+size_t gm_target_trim(bool of_others)
+{
+    CUdevice current = -1;
+    size_t sum = 0;
+    (void)gm_driver_ctx_get_device(&current);
+    for (CUdevice device = 0; device < device_count; device++) {
+        sum += (device != current) == of_others ? gm_target_trim_device(device, 0) : 0;
     }
     return sum;
 }
@@ -236,6 +280,23 @@ CUresult gm_target_synchronize_others(void)
             rc = gm_driver_ctx_synchronize();
             gm_driver_ctx_pop_current(&context);
         }
+    }
+    return rc;
+}
+
+CUresult gm_target_synchronize_memops(CUdevice device)
+{
+    CUresult rc = CUDA_SUCCESS;
+    unsigned count = atomic_load_explicit(&served_count, memory_order_acquire);
+    for (unsigned i = 0; rc == CUDA_SUCCESS && i < count; i++) {
+        CUcontext context = atomic_load_explicit(&served[i].context, memory_order_acquire);
+        if (context != GONE && served[i].device == device && gm_driver_ctx_push_current(context) == CUDA_SUCCESS) {
+            rc = set_sync_memops();
+            gm_driver_ctx_pop_current(&context);
+        }
+    }
+    if (rc == CUDA_SUCCESS) {
+        atomic_fetch_or(&sync_memops, (uint64_t)1 << device);
     }
     return rc;
 }
@@ -272,6 +333,16 @@ void gm_target_forget_stream(CUstream stream)
 void gm_target_expect_contexts(void)
 {
     atomic_store_explicit(&several_contexts, true, memory_order_relaxed);
+}
+
+void gm_target_note_end(void)
+{
+    atomic_store_explicit(&some_context_ended, true, memory_order_relaxed);
+}
+
+bool gm_target_some_context_ended(void)
+{
+    return atomic_load_explicit(&some_context_ended, memory_order_relaxed);
 }
 
 void gm_target_exclude(CUcontext context)
@@ -333,7 +404,7 @@ void gm_target_end(CUcontext context)
     struct served *entry = suspended(context);
     struct gmlake *allocator = entry == NULL ? NULL : atomic_load(&entry->allocator);
     if (allocator != NULL) {
-        while (gm_origin_drop_next_of(context, &cursor, &address)) {
+        while (gm_origin_take_next_of(context, &cursor, &address)) {
             (void)gmlake_free_sync(allocator, address);
         }
         gm_registry_orphan(allocator);

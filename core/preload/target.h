@@ -39,14 +39,27 @@ void gm_target_leave(const struct gm_target *target);
 /* The @index-th allocator of @device, in no particular order; NULL: it has fewer. */
 struct gmlake *gm_target_allocator(CUdevice device, unsigned index);
 
-/* Gives the idle memory of all allocators of the current device back to it. The bytes. */
-size_t gm_target_trim(void);
+/*
+ * Gives the idle memory of all allocators of the current device back to it, or that of all other devices to them: a
+ * stream or a pool may be one of theirs. The bytes.
+ */
+size_t gm_target_trim(bool of_others);
+
+/* The same of @device alone, down to @keep bytes for each allocator. */
+size_t gm_target_trim_device(CUdevice device, size_t keep);
 
 /* Waits for the other served contexts of the current one's device. */
 CUresult gm_target_synchronize_others(void);
 
 /* Before a capture begins: readies all allocators for it. */
 void gm_target_expect_capture(void);
+
+/*
+ * Makes copies under the device's served contexts, and under those that come, wait for one another: what SYNC_MEMOPS is
+ * to a block of the driver's, mapped memory has for all of a context only. NOT_SUPPORTED: the driver has not that,
+ * either.
+ */
+CUresult gm_target_synchronize_memops(CUdevice device);
 
 /* To be called before a stream is destroyed. */
 void gm_target_forget_stream(CUstream stream);
@@ -56,6 +69,10 @@ void gm_target_expect_contexts(void);
 
 /* Leaves @context to the driver for good. */
 void gm_target_exclude(CUcontext context);
+
+/* A context has ended, and whether one ever has: a thread may then have one current that is no more. */
+void gm_target_note_end(void);
+bool gm_target_some_context_ended(void);
 
 /*
  * The end of @context: suspend before the driver is told, and afterwards end, or, if it did not end, resume. After
