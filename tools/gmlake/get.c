@@ -101,7 +101,7 @@ static int run(int argc, char **argv)
         gm_json_object(&json, NULL);
     }
     struct gm_json *target = as_json ? &json : NULL;
-    status = optind < argc ? get_one(directory, argv[optind], target) : get_all(directory, target);
+    status = optind < argc ? get_one(directory, gm_mount_tunable(argv[optind]), target) : get_all(directory, target);
     if (as_json) {
         gm_json_end_object(&json);
         putchar('\n');
@@ -114,7 +114,9 @@ const struct gm_command gm_command_get = {
     .name = "get",
     .summary = "print tunables of the machine or of one process",
     .synopsis = "[-p PID] [--json] [--mount DIR] [NAME]",
-    .description = "    Prints the value of tunable NAME, or all of them, each on a line with its name.\n",
+    .description =
+        "    Prints the value of tunable NAME, or all of them, each on a line with its name. \"max\" and \"high\" are\n"
+        "    short for memory_max and memory_high.\n",
     .options = options,
     .examples = "    gmlake get\n    gmlake get -p 4711 stitch_min\n",
     .run = run,

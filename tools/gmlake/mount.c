@@ -156,3 +156,8 @@ int gm_mount_write(int directory, const char *name, const char *text)
     }
     return rc;
 }
+
+const char *gm_mount_tunable(const char *name)
+{
+    return strcmp(name, "max") == 0 ? "memory_max" : strcmp(name, "high") == 0 ? "memory_high" : name;
+}

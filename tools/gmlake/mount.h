@@ -27,6 +27,9 @@ int gm_mount_read(int directory, const char *name, char **out);
 /* Writes @text to @name in one write. 0 or -errno. */
 int gm_mount_write(int directory, const char *name, const char *text);
 
+/* The tunable that @name stands for: "max" and "high" are short for memory_max and memory_high, as in the mount. */
+const char *gm_mount_tunable(const char *name);
+
 /* The options all of its users have. */
 #define GM_MOUNT_OPTION_PID                                                                                            \
     {                                                                                                                  \

@@ -68,7 +68,7 @@ static int run(int argc, char **argv)
     if (status != GM_EXIT_OK) {
         return status;
     }
-    status = set_value(directory, argv[optind], argv[optind + 1]);
+    status = set_value(directory, gm_mount_tunable(argv[optind]), argv[optind + 1]);
     close(directory);
     return status;
 }
@@ -79,8 +79,11 @@ const struct gm_command gm_command_set = {
     .synopsis = "[-p PID] [--mount DIR] NAME VALUE",
     .description =
         "    Sets tunable NAME to VALUE: a number, a size such as 64M, \"max\", or \"default\". With -p it takes\n"
-        "    effect on the process's next allocation; without, it is what new processes start with.\n",
+        "    effect on the process's next allocation; without, it is what new processes start with. \"max\" and "
+        "\"high\"\n"
+        "    are short for memory_max and memory_high.\n",
     .options = options,
-    .examples = "    gmlake set -p 4711 stitch_min 64M\n    gmlake set stitch_min default\n",
+    .examples =
+        "    gmlake set -p 4711 stitch_min 64M\n    gmlake set stitch_min default\n    gmlake set -p 4711 max 20G\n",
     .run = run,
 };
