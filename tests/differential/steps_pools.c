@@ -18,7 +18,7 @@ void step_create_pool(void)
     CUmemPoolProps properties;
     int slot = 0;
     memset(&properties, 0, sizeof properties);
-    properties.allocType = chance(95) ? CU_MEM_ALLOCATION_TYPE_PINNED : CU_MEM_ALLOCATION_TYPE_INVALID;
+    properties.allocType = chance(95) ? CU_MEM_ALLOCATION_TYPE_PINNED : (CUmemAllocationType)0;
     properties.handleTypes = chance(25) ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
     properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     properties.location.id = chance(95) ? (int)draw(DEVICES) : 99;

@@ -47,7 +47,7 @@ void step_wait(void)
     CUstream stream = handle_of(place, &form);
     switch (draw(3)) {
     case 0:
-        say("  cuCtxSynchronize: %d", (int)CALL(cuCtxSynchronize));
+        say("  cuCtxSynchronize: %d", (int)CALL(cuCtxSynchronize_v2, NULL));
         break;
     case 1:
         say("  cuStreamSynchronize(%d): %d", place.stream, (int)CALL_FORM(form, cuStreamSynchronize, stream));

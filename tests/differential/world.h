@@ -33,8 +33,8 @@ struct driver {
 };
 extern struct driver cu[2];
 
-/* Calls the driver and counts the call. */
-#define CALL(function, ...)            (world.calls++, cu[0].function(__VA_ARGS__))
+/* Calls the driver's function with the arguments and counts the call. */
+#define CALL(...)                      CALL_FORM(0, __VA_ARGS__)
 #define CALL_FORM(form, function, ...) (world.calls++, cu[form].function(__VA_ARGS__))
 
 enum kind {

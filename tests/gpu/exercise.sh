@@ -39,6 +39,7 @@ compare()
 
 while read -r -u 3 scenario; do
     case $scenario in
+    switched) continue ;;           # waits for somebody who switches
     until-killed) continue ;;       # has no end
     ipc) continue ;;                # below: it is the driver's only with GMLAKE_IPC=1
     devices | peers) [ "$gpus" -ge 2 ] || continue ;;

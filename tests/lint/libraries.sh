@@ -3,7 +3,8 @@
 #
 #   libgmlake.so          the functions that gmlake.h and torch.h declare, nothing else
 #   libgmlake_preload.so  the names in its linker map, nothing else
-#   all of core           no library but libc (and a sanitizer's runtime, in its build)
+#   all of core           no library but libc (and a sanitizer's runtime, in its build), and that no newer than 2.34;
+#                         dlsym() and dlvsym() at both versions that programs refer to
 set -u -o pipefail
 
 source_dir=${GMLAKE_TEST_SOURCE_DIR:?run this through ctest}
@@ -70,6 +71,28 @@ needs_libc_alone()
     done < <(readelf --dynamic --wide "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p')
 }
 
+# glibc 2.34 is the first with all of it in libc.so.6. A library that needs a newer one is refused by the loader, and the
+# program with it.
+runs_on_old_glibc()
+{
+    local newest
+    newest=$(readelf --version-info --wide "$1" | sed -n 's/.*Name: GLIBC_\([0-9.]*\) .*/\1/p' | sort -V | tail -n 1)
+    [ -n "${GMLAKE_TEST_SANITIZE:-}" ] || [ "$(printf '%s\n2.34\n' "$newest" | sort -V | tail -n 1)" = 2.34 ] ||
+        complain "$1: needs glibc $newest"
+}
+
+has_both_versions()
+{
+    local name version first=GLIBC_2.2.5
+    [ "$(uname -m)" != aarch64 ] || first=GLIBC_2.17
+    for name in dlsym dlvsym; do
+        for version in "$name@@GLIBC_2.34" "$name@$first"; do
+            nm --dynamic --defined-only --with-symbol-versions "$1" | awk '{ print $3 }' | grep -qxF "$version" ||
+                complain "$1: has no $version"
+        done
+    done
+}
+
 for library in libgmlake.so libgmlake_preload.so simcuda/libcuda.so.1; do
     if [ ! -e "$lib_dir/$library" ]; then
         complain "$lib_dir/$library: not built"
@@ -80,6 +103,9 @@ done
 compare libgmlake.so "$(declared)" "$(exported "$lib_dir/libgmlake.so")"
 needs_libc_alone "$lib_dir/libgmlake.so"
 needs_libc_alone "$lib_dir/libgmlake_preload.so"
+runs_on_old_glibc "$lib_dir/libgmlake.so"
+runs_on_old_glibc "$lib_dir/libgmlake_preload.so"
+has_both_versions "$lib_dir/libgmlake_preload.so"
 
 shopt -s nullglob
 maps=("$source_dir"/core/preload/*.map "$source_dir"/core/preload/*.map.in)

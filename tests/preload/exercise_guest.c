@@ -197,3 +197,40 @@ void scenario_until_killed(void)
         }
     }
 }
+
+/* --- switched off while it runs -------------------------------------------------------------------------------------
+ */
+
+/* Waits until the other side has done what it is told. */
+static void let_other_side(const char *what)
+{
+    char line[16];
+    printf("%s\n", what);
+    fflush(stdout);
+    if (fgets(line, sizeof line, stdin) == NULL) {
+        exit(1);
+    }
+}
+
+/* More than half of the device, again and again, by whoever serves: nothing idle may stand in the other one's way. */
+void scenario_switched(void)
+{
+    CUdeviceptr address;
+    CUdeviceptr kept;
+    size_t free_bytes = 0;
+    size_t total = 0;
+    start(0);
+    need("cuMemGetInfo", cu.cuMemGetInfo_(&free_bytes, &total));
+    size_t most = free_bytes / 4 * 3;
+    need("cuMemAlloc", cu.cuMemAlloc_(&kept, 4 * MIB));
+    for (int i = 0; i < 3; i++) {
+        say("cuMemAlloc", cu.cuMemAlloc_(&address, most));
+        say("cuMemFree", cu.cuMemFree_(address));
+        say("cuMemAllocAsync", cu.cuMemAllocAsync_(&address, most, NULL));
+        say("cuMemFreeAsync", cu.cuMemFreeAsync_(address, NULL));
+        say("cuCtxSynchronize", cu.cuCtxSynchronize_());
+        use("holds its bytes", kept, 4 * MIB);
+        let_other_side(i == 0 ? "switch off" : i == 1 ? "switch on" : "end");
+    }
+    say("cuMemFree", cu.cuMemFree_(kept));
+}
