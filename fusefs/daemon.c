@@ -4,6 +4,7 @@
 #include "daemon.h"
 
 #include "fs.h"
+#include "gpus.h"
 #include "log.h"
 #include "machine.h"
 #include "notify.h"
@@ -71,6 +72,10 @@ static int bring_up(struct daemon *daemon)
     if (rc == 0) {
         rc = gm_machine_init(&daemon->machine, daemon->state);
         daemon->machine_open = rc == 0;
+    }
+    if (rc == 0) {
+        gm_gpus_number(&daemon->machine, "/proc/driver/nvidia/gpus");
+        daemon->machine.metrics_processes = options->metrics_processes;
     }
     if (rc == 0 && options->textfile_directory[0] != '\0') {
         /* Before the mount is served: nothing of the daemon may ever look into it, since nobody would answer. */

@@ -25,7 +25,7 @@ int gm_machine_init(struct gm_machine *machine, struct gm_state *state)
         }
         gm_state_init(state);
     }
-    *machine = (struct gm_machine){.state = state, .owns_state = owned};
+    *machine = (struct gm_machine){.state = state, .owns_state = owned, .metrics_processes = GM_METRICS_PROCESSES};
     int rc = gm_calls_init(&machine->calls);
     if (rc < 0) {
         if (owned) {

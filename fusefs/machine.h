@@ -25,6 +25,10 @@
 
 struct gm_watermark;
 
+/* Processes with metrics of their own, and the most one may ask for: some fifty series each. */
+#define GM_METRICS_PROCESSES     32u
+#define GM_METRICS_PROCESSES_MAX 1000u
+
 /* Who the kernel says is at the other end, and what is registered for it. */
 struct gm_identity {
     pid_t pid;
@@ -57,6 +61,7 @@ struct gm_machine {
     unsigned process_room;
     struct gm_state *state; /* fixed; the tunables of the machine, the numbers given, the registrations */
     bool owns_state;
+    unsigned metrics_processes; /* fixed before threads start: processes with series of their own, see metrics.h */
 };
 
 /* What a reader is shown of a process: its last good snapshot and how old it is. */

@@ -3,6 +3,8 @@
  */
 #include "options.h"
 
+#include "machine.h"
+
 #include <getopt.h>
 #include <gmlake/ctl_abi.h>
 #include <gmlake/gmlake.h>
@@ -27,6 +29,8 @@ static const struct {
     {"socket", "PATH", 's',
      "listen here (root: " GMLAKE_CTL_SOCKET ", else $XDG_RUNTIME_DIR/" GMLAKE_CTL_USER_SOCKET ")"},
     {"textfile", "DIR[=SEC]", 't', "write DIR/gmlake.prom for the node exporter every SEC (15) seconds"},
+    {"processes", "NUMBER", 'p',
+     "processes with metrics of their own, those that hold most (32); the others are summed"},
     {"user", "NAME", 'u', "once mounted, go on as this user (root: gmlake, if there is such a user)"},
     {"keeper", "WHO", 'k', "who keeps the mount when the daemon dies: self (the default), service or none"},
     {"foreground", NULL, 'f', "stay in the foreground, log to standard error (the default)"},
@@ -88,6 +92,17 @@ static int set_textfile(struct gm_options *out, const char *value)
     return -1;
 }
 
+static int set_processes(struct gm_options *out, const char *value)
+{
+    char *end;
+    unsigned long number = strtoul(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || number > GM_METRICS_PROCESSES_MAX) {
+        return usage_error("not a number of processes from 0 to 1000: ", value);
+    }
+    out->metrics_processes = (unsigned)number;
+    return -1;
+}
+
 static int set_keeping(struct gm_options *out, const char *value)
 {
     static const char *const names[] = {
@@ -119,6 +134,8 @@ static int take_option(int letter, const char *value, struct gm_options *out)
         return set_path(out->socket, value);
     case 't':
         return set_textfile(out, value);
+    case 'p':
+        return set_processes(out, value);
     case 'u':
         return set_user(out, value);
     case 'k':
@@ -165,6 +182,7 @@ int gm_options_parse(int argc, char **argv, struct gm_options *out)
     char letters[2 * OPTION_COUNT + 1] = "";
     size_t used = 0;
     memset(out, 0, sizeof *out);
+    out->metrics_processes = GM_METRICS_PROCESSES;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         bool has_argument = table[i].argument != NULL;
         longs[i] =

@@ -19,6 +19,7 @@ struct gm_options {
     char socket[PATH_MAX];
     char textfile_directory[PATH_MAX]; /* empty: no text file */
     unsigned textfile_seconds;
+    unsigned metrics_processes;
     bool daemonize;
     enum gm_keeping keeping;
     char user[64]; /* empty: the usual one, if there is one */

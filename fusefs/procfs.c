@@ -112,6 +112,30 @@ int gm_proc_comm(pid_t pid, char out[GM_COMM_SIZE])
     return 0;
 }
 
+void gm_proc_container_parse(const char *text, char out[GM_CONTAINER_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+    const size_t length = GM_CONTAINER_SIZE - 1;
+    out[0] = '\0';
+    while (*text != '\0') {
+        size_t run = strspn(text, digits);
+        if (run == length) { /* of several, the innermost is the last */
+            memcpy(out, text, length);
+            out[length] = '\0';
+        }
+        text += run + strcspn(text + run, digits);
+    }
+}
+
+void gm_proc_container(pid_t pid, char out[GM_CONTAINER_SIZE])
+{
+    char text[4096];
+    if (read_file(pid, "cgroup", text, sizeof text) < 0) {
+        text[0] = '\0';
+    }
+    gm_proc_container_parse(text, out);
+}
+
 int gm_proc_thread_group(pid_t tid, pid_t *out)
 {
     char text[1024];

@@ -27,6 +27,18 @@ int gm_proc_stat_parse(const char *text, struct gm_proc_stat *out);
 /* The process's name, which it chooses itself: control characters and bytes that are not UTF-8 become '?'. */
 int gm_proc_comm(pid_t pid, char out[GM_COMM_SIZE]);
 
+/* Room for the id of a container, 64 hexadecimal digits, and its terminator. */
+#define GM_CONTAINER_SIZE 65
+
+/*
+ * The container a process runs in, as container runtimes name its cgroup (Docker, containerd, CRI-O, Podman: 64
+ * hexadecimal digits in the path); empty: none.
+ */
+void gm_proc_container(pid_t pid, char out[GM_CONTAINER_SIZE]);
+
+/* The same for the text of a /proc/<pid>/cgroup. */
+void gm_proc_container_parse(const char *text, char out[GM_CONTAINER_SIZE]);
+
 /* Makes @text, @length bytes, printable in place as said above. */
 void gm_make_printable(char *text, size_t length);
 

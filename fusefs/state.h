@@ -18,6 +18,7 @@
 
 #define GM_STATE_INIT_MAX  256u
 #define GM_STATE_PROCESSES 4096u
+#define GM_STATE_GPUS      64u
 
 /* A registration. Invariant: the other fields are set while serial, written last and cleared first, is not 0. */
 struct gm_state_process {
@@ -46,6 +47,7 @@ struct gm_state_head {
 struct gm_state {
     struct gm_state_head head;
     _Atomic uint64_t tunable[GMLAKE_CTL_TUNABLES_MAX]; /* machine-wide overrides, or GMLAKE_CTL_NO_OVERRIDE */
+    uint8_t gpu_uuid[GM_STATE_GPUS][16];               /* the GPU of each number; all zero: none yet */
     struct gm_state_process process[GM_STATE_PROCESSES];
 };
 

@@ -54,7 +54,7 @@ run_ctest()
 
 step_release()
 {
-    need_packages "${build_packages[@]}" clang-format shellcheck mandoc
+    need_packages "${build_packages[@]}" clang-format shellcheck mandoc prometheus prometheus-node-exporter curl
     build_preset release -DGMLAKE_WERROR=ON && run_ctest release --label-exclude '^(gpu|bench|long)$'
 }
 

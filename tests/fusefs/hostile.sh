@@ -23,7 +23,7 @@ harmless()
 {
     expect "$1: the honest process's figure" "reserved 777777" "$(grep '^reserved ' "$mount/$honest/stats")"
     expect "$1: not stale" "stale 0" "$(grep '^stale ' "$mount/$honest/stats")"
-    expect "$1: in the metrics" 777777 "$(sed -n "s/^gmlake_reserved_bytes{pid=\"$honest\".*} //p" "$mount/metrics")"
+    expect "$1: in the metrics" 777777 "$(sed -n "s/^gmlake_process_reserved_bytes{pid=\"$honest\".*} //p" "$mount/metrics")"
     expect_ok "$1: the machine's sums" cat "$mount/stats"
 }
 

@@ -2,6 +2,7 @@
  * test_tree.c - the table of nodes and its numbers, what is read from them and what writing them does.
  */
 #include "ask.h"
+#include "gpus.h"
 #include "machine.h"
 #include "metrics.h"
 #include "node.h"
@@ -348,18 +349,92 @@ static void metric_names_have_base_units(void **state)
     static const struct {
         enum gm_stat row;
         const char *name;
-    } names[] = {{GM_STAT_requested, "gmlake_requested_bytes"},
-                 {GM_STAT_reserved_peak, "gmlake_reserved_peak_bytes"},
-                 {GM_STAT_va_bytes, "gmlake_va_bytes"},
-                 {GM_STAT_blocks, "gmlake_blocks"},
-                 {GM_STAT_allocs, "gmlake_allocs_total"},
-                 {GM_STAT_driver_ns, "gmlake_driver_seconds_total"},
-                 {GM_STAT_primitive_bytes, "gmlake_primitive_bytes"}};
+    } names[] = {{GM_STAT_requested, "gmlake_process_requested_bytes"},
+                 {GM_STAT_reserved_peak, "gmlake_process_reserved_peak_bytes"},
+                 {GM_STAT_va_bytes, "gmlake_process_va_bytes"},
+                 {GM_STAT_blocks, "gmlake_process_blocks"},
+                 {GM_STAT_allocs, "gmlake_process_allocs_total"},
+                 {GM_STAT_driver_ns, "gmlake_process_driver_seconds_total"},
+                 {GM_STAT_primitive_bytes, "gmlake_process_primitive_bytes"}};
     for (size_t i = 0; i < GM_ARRAY_LENGTH(names); i++) {
         char name[128];
-        gm_metric_name(names[i].row, name, sizeof name);
+        gm_metric_name("process", names[i].row, name, sizeof name);
         assert_string_equal(name, names[i].name);
     }
+}
+
+/* 32 digits twice: a container's id. */
+#define DIGITS "0123456789abcdef0123456789abcdef"
+
+static void a_container_is_found_in_its_cgroup(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *id;
+    } cases[] = {
+        {"0::/system.slice/docker-" DIGITS DIGITS ".scope\n", DIGITS DIGITS},
+        {"0::/kubepods/pod1234-ab/" DIGITS DIGITS "\n", DIGITS DIGITS},
+        {"12:cpu:/docker/" DIGITS DIGITS "/docker/f" DIGITS "0123456789abcdef0123456789abcde\n",
+         "f" DIGITS "0123456789abcdef0123456789abcde"},
+        {"0::/user.slice/user-0.slice\n", ""},
+        {"0::/a/" DIGITS DIGITS "0\n", ""},
+        {"0::/a/" DIGITS "\n", ""},
+        {"", ""},
+    };
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(cases); i++) {
+        char id[GM_CONTAINER_SIZE];
+        gm_proc_container_parse(cases[i].text, id);
+        assert_string_equal(id, cases[i].id);
+    }
+}
+
+static void gpus_are_numbered_as_the_driver_does(void **state)
+{
+    (void)state;
+    struct gm_machine machine;
+    struct gm_device device = {.ordinal = 0};
+    char root[] = "/tmp/gmlake-test-gpus-XXXXXX";
+    char path[128];
+    unsigned index = 77;
+    assert_int_equal(gm_machine_init(&machine, NULL), 0);
+    assert_non_null(mkdtemp(root));
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/0000:%02x:00.0", root, 0x10 + i);
+        assert_int_equal(mkdir(path, 0700), 0);
+        strcat(path, "/information");
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fprintf(file, "Model: \t NVIDIA\nGPU UUID: \t GPU-0%u000000-0000-0000-0000-000000000000\n", i + 1);
+        fclose(file);
+    }
+    gm_gpus_number(&machine, root);
+    device.uuid[0] = 2; /* the process sees only this one, as its device 0 */
+    assert_int_equal(gm_gpu_index(&machine, &device, &index), 0);
+    assert_int_equal(index, 1);
+    device.uuid[0] = 3; /* not listed, and 0 is taken */
+    assert_int_equal(gm_gpu_index(&machine, &device, &index), 0);
+    assert_int_equal(index, 2);
+    device.uuid[0] = 4;
+    device.ordinal = 9; /* what it is called if nobody else is */
+    assert_int_equal(gm_gpu_index(&machine, &device, &index), 0);
+    assert_int_equal(index, 9);
+    device.uuid[0] = 0; /* not told yet */
+    assert_int_equal(gm_gpu_index(&machine, &device, &index), -ENOSPC);
+    for (unsigned i = 0; i < GM_GPUS_MAX; i++) {
+        device.uuid[0] = (uint8_t)(100 + i);
+        device.ordinal = 1023;
+        int rc = gm_gpu_index(&machine, &device, &index);
+        assert_int_equal(rc, i < GM_GPUS_MAX - 4 ? 0 : -ENOSPC);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/0000:%02x:00.0/information", root, 0x10 + i);
+        unlink(path);
+        *strrchr(path, '/') = '\0';
+        rmdir(path);
+    }
+    rmdir(root);
+    gm_machine_finish(&machine);
 }
 
 static void label_values_are_escaped(void **state)
@@ -442,6 +517,8 @@ int main(void)
         TEST(processes_are_walked_in_order_and_held),
         TEST(what_a_process_wanted_of_an_earlier_daemon_is_taken_over_if_it_is_sane),
         TEST(metric_names_have_base_units),
+        TEST(a_container_is_found_in_its_cgroup),
+        TEST(gpus_are_numbered_as_the_driver_does),
         TEST(label_values_are_escaped),
         TEST(names_become_printable),
         TEST(proc_stat_is_read_past_any_name),
