@@ -28,6 +28,12 @@ static inline struct gm_slab *gm_slab(const struct gm_pool *pool, uint32_t index
     return (struct gm_slab *)pool->slabs.data + index;
 }
 
+/* The node that @entry of a range's table of starts leads to; 0: none. */
+static inline uint32_t gm_start_node(const struct gm_pool *pool, uint32_t entry)
+{
+    return entry & GM_START_SLAB ? gm_slab(pool, entry & ~GM_START_SLAB)->node : entry;
+}
+
 static inline struct gm_slot *gm_slots(const struct gm_range *range)
 {
     return range->slots.data;

@@ -115,10 +115,12 @@ enum gm_class {
 };
 
 #define GM_GRANULE_FANOUT 64u
+#define GM_START_SLAB     (UINT32_C(1) << 31)
 
 /*
- * Invariant: mapped <= pages. slot_of_page[p] is the slot over page p for p < mapped. node_at[i] is the live node that
- * starts in the i-th start granule (at most one does, blocks being no smaller), or 0 where none was put.
+ * Invariant: mapped <= pages. slot_of_page[p] is the slot over page p for p < mapped. starts[i] is the live node that
+ * starts in the i-th start granule (at most one does, blocks being no smaller), or 0 where none was put; a slab's entry
+ * is GM_START_SLAB and the slab's index instead, and stands in all its granules that no other node starts in.
  * A gap is listed under the granule its end lies in; granule_bound and group_bound are no lower than the largest
  * bound of the gaps listed below them. Bit p of usable is set if page p is in use here or free; it may be set for a
  * page in use elsewhere, until a search comes across it; where it is clear for a chunk's page, the chunk's place is
@@ -136,7 +138,7 @@ struct gm_range {
     uint32_t bound; /* no gap in the range has a larger one */
     bool shared;    /* a chunk here has, or had, another slot */
     uint32_t last;  /* last node; GM_NONE: nothing mapped */
-    uint32_t *node_at;
+    uint32_t *starts;
     uint32_t *slot_of_page;
     uint64_t *usable; /* a bit a page */
     uint32_t *granule_head;
@@ -169,7 +171,11 @@ struct gm_stream {
 /*
  * 64 objects of one size in one node of the small class, for requests up to GM_SLAB_MAX. Owned by one stream: its
  * objects are reusable there at once. Invariant: free and awaiting (freed on another stream whose work is not known
- * to be done) share no bit; a slab with a free object is in the list of its size and stream, others are not.
+ * to be done) share no bit; a slab with a free object is in the list of its size and stream, others are not. For a live
+ * object bit i of inexact says whether it has bytes that were not asked for; how many, in 10 bits: slack[i] and the two
+ * high bits in slack_high.
+ * With a million objects live, each call costs as many cache misses as it touches lines: what all calls need is in the
+ * first line, the rest in one beside it.
  */
 #define GM_SLAB_OBJECTS 64u
 #define GM_SLAB_CLASSES 24u
@@ -178,15 +184,16 @@ struct gm_stream {
 struct gm_slab {
     uint64_t free;
     uint64_t awaiting;
+    uint64_t inexact;
+    uint64_t slack_high[2];
     CUdeviceptr base;
     uint32_t node; /* GM_NONE: this entry is unused */
     uint32_t prev, next;
-    uint16_t object_units;
     uint8_t size_class;
     uint8_t stream;
-    bool listed;
-    uint16_t slack[GM_SLAB_OBJECTS]; /* bytes of each live object that were not asked for */
+    uint8_t slack[GM_SLAB_OBJECTS] __attribute__((aligned(64)));
 };
+_Static_assert(sizeof(struct gm_slab) == 128, "a slab is two cache lines");
 
 /* An object freed on another stream than its slab's. */
 struct gm_slab_pending {
@@ -196,7 +203,7 @@ struct gm_slab_pending {
 };
 
 struct gm_pool_counts {
-    uint64_t requested, requested_peak, allocated, blocks, stitched_blocks, stitched_bytes;
+    uint64_t requested, requested_peak, allocated, stitched_blocks, stitched_bytes;
     uint64_t allocs, frees, exact, split, stitch, grow, cut, stream_waits, host_waits, evict, trim, oom, reclaimed;
 };
 

@@ -5,6 +5,7 @@
 #include "bits.h"
 #include "pool.h"
 #include "range.h"
+#include "slab.h"
 #include "walk.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ struct sums {
     uint32_t *in_range; /* by chunk: the range that uses it + 1, per page */
     uint64_t busy_pages, alias_pages, alias_busy_pages, free_chunk_pages, chunks, mappings, reserved;
     uint64_t requested, allocated, blocks, stitched_blocks, stitched_bytes, pending_bytes;
-    uint32_t nodes;
+    uint32_t nodes, slabs_with_room;
 };
 
 __attribute__((format(printf, 1, 2))) static int broken(const char *format, ...)
@@ -201,20 +202,42 @@ static int use_pages(const struct gm_pool *pool, uint32_t index, const struct gm
     return 0;
 }
 
+/* Addresses in a slab lead to it, but for those in a granule that another node begins in, or began in. */
+static int check_slab_starts(const struct gm_pool *pool, const struct gm_node *node)
+{
+    const struct gm_range *range = gm_range(pool, node->range);
+    uint32_t first = node->start >> range->start_shift;
+    uint32_t last = (node->start + node->size - 1) >> range->start_shift;
+    for (uint32_t granule = first; granule <= last; granule++) {
+        uint32_t entry = range->starts[granule];
+        if (entry != (node->slab | GM_START_SLAB) &&
+            (granule < last || (entry != 0 && gm_node(pool, gm_start_node(pool, entry))->start < node->start))) {
+            return broken("slab %u: start granule %u of range %u leads elsewhere", node->slab, granule, node->range);
+        }
+    }
+    return 0;
+}
+
 static int check_slab(const struct gm_pool *pool, uint32_t index, struct sums *sums)
 {
     const struct gm_node *node = gm_node(pool, index);
     const struct gm_slab *slab = gm_slab(pool, node->slab);
-    uint64_t size = slab->object_units * GM_UNIT_SIZE;
-    if (slab->node != index || slab->object_units * GM_SLAB_OBJECTS > node->size || (slab->free & slab->awaiting) ||
-        slab->listed != (slab->free != 0)) {
+    uint64_t size = gm_slab_object_size(slab);
+    if (slab->node != index || size * GM_SLAB_OBJECTS > (uint64_t)node->size << GM_UNIT_SHIFT ||
+        (slab->free & slab->awaiting) != 0 ||
+        slab->base != gm_range(pool, node->range)->base + node->start * GM_UNIT_SIZE) {
         return broken("slab %u at node %u contradicts itself", node->slab, index);
     }
+    int rc = check_slab_starts(pool, node);
+    if (rc < 0) {
+        return rc;
+    }
+    sums->slabs_with_room += slab->free != 0;
     for (uint32_t i = 0; i < GM_SLAB_OBJECTS; i++) {
         if (!((slab->free | slab->awaiting) >> i & 1)) {
             sums->blocks++;
             sums->allocated += size;
-            sums->requested += size - slab->slack[i];
+            sums->requested += gm_slab_bytes(pool, node->slab, i);
         }
     }
     return 0;
@@ -230,7 +253,7 @@ static int check_block(const struct gm_pool *pool, uint32_t range_index, uint32_
     if (rc < 0) {
         return rc;
     }
-    if (range->node_at[node->start >> range->start_shift] != index) {
+    if (gm_start_node(pool, range->starts[node->start >> range->start_shift]) != index) {
         return broken("range %u: the block at unit %u cannot be found by its start", range_index, node->start);
     }
     if (node->state == GM_NODE_SLAB) {
@@ -321,6 +344,29 @@ static int check_ranges(struct gm_pool *pool, struct sums *sums)
     return 0;
 }
 
+/* The lists hold the slabs with a free object, all of them, each in that of its size and stream. */
+static int check_slab_lists(const struct gm_pool *pool, const struct sums *sums)
+{
+    uint32_t listed = 0;
+    for (uint32_t i = 0; i < GM_SLAB_CLASSES * GM_STREAMS_MAX; i++) {
+        uint32_t prev = GM_NONE;
+        uint32_t s = pool->slab_lists[i / GM_STREAMS_MAX][i % GM_STREAMS_MAX];
+        while (s != GM_NONE) {
+            const struct gm_slab *slab = gm_slab(pool, s);
+            if (slab->node == GM_NONE || slab->free == 0 || slab->prev != prev ||
+                slab->size_class * GM_STREAMS_MAX + slab->stream != i) {
+                return broken("slab %u is in list %u, where it does not belong", s, i);
+            }
+            listed++;
+            prev = s;
+            s = slab->next;
+        }
+    }
+    return listed == sums->slabs_with_room
+               ? 0
+               : broken("%u slabs have a free object, %u are in lists", sums->slabs_with_room, listed);
+}
+
 /* Objects of slabs that wait for a synchronisation. */
 static uint64_t owed_objects(const struct gm_pool *pool)
 {
@@ -328,7 +374,7 @@ static uint64_t owed_objects(const struct gm_pool *pool)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < pool->slab_pending.count; i++) {
         bool owed = pending[i].stamp >> GM_STAMP_SHIFT == GM_STREAM_ANY;
-        bytes += owed ? gm_slab(pool, pending[i].slab)->object_units * GM_UNIT_SIZE : 0;
+        bytes += owed ? gm_slab_object_size(gm_slab(pool, pending[i].slab)) : 0;
     }
     return bytes;
 }
@@ -348,7 +394,7 @@ static int check_totals(const struct gm_pool *pool, const struct sums *sums)
         {"reserved bytes", pool->vmm.reserved, sums->reserved},
         {"requested bytes", pool->counts.requested - pool->underway_bytes, sums->requested},
         {"allocated bytes", pool->counts.allocated, sums->allocated},
-        {"blocks", pool->counts.blocks, sums->blocks},
+        {"blocks", pool->counts.allocs - pool->counts.frees, sums->blocks},
         {"stitched blocks", pool->counts.stitched_blocks, sums->stitched_blocks},
         {"stitched bytes", pool->counts.stitched_bytes, sums->stitched_bytes},
         {"bytes awaiting a synchronisation", pool->sync_pending_bytes, sums->pending_bytes + owed_objects(pool)},
@@ -373,6 +419,9 @@ int gm_pool_check(struct gm_pool *pool)
     int rc = sums.busy == NULL || sums.in_range == NULL ? -ENOMEM : check_chunks(pool, &sums);
     if (rc == 0) {
         rc = check_ranges(pool, &sums);
+    }
+    if (rc == 0) {
+        rc = check_slab_lists(pool, &sums);
     }
     if (rc == 0) {
         rc = check_totals(pool, &sums);

@@ -8,13 +8,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Four bounds at a time; compilers turn this into the vector instructions every x86-64 and arm64 has. */
-typedef int32_t bounds4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int64_t pairs2 __attribute__((vector_size(16)));
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
+/* Bounds are looked at so many at a time; their arrays are multiples of that. */
+#define LANES 16u
+
+/* With those that are there to fill the array up, and stay 0. */
 static uint32_t groups_of(const struct gm_range *range)
 {
-    return range->granules / GM_GRANULE_FANOUT;
+    return (range->granules / GM_GRANULE_FANOUT + LANES - 1) / LANES * LANES;
 }
 
 int gm_index_init(struct gm_range *range)
@@ -96,35 +100,38 @@ void gm_index_remove(struct gm_pool *pool, struct gm_range *range, uint32_t node
     }
 }
 
-/* Whether one of 16 bounds is above @below. */
-static inline bool any_of_16(const int32_t *bounds, bounds4 below)
+/* Bit i says whether bounds[i] is at least @units, for LANES of them. */
+static inline uint32_t lanes_at_least(const int32_t *bounds, int32_t units)
 {
-    const bounds4 *four = (const bounds4 *)(const void *)bounds;
-    pairs2 hit = (pairs2)((four[0] > below) | (four[1] > below) | (four[2] > below) | (four[3] > below));
-    return (hit[0] | hit[1]) != 0;
+#if defined(__SSE2__)
+    const __m128i *four = (const __m128i *)(const void *)bounds;
+    __m128i below = _mm_set1_epi32(units - 1);
+    __m128i low = _mm_packs_epi32(_mm_cmpgt_epi32(_mm_loadu_si128(four), below),
+                                  _mm_cmpgt_epi32(_mm_loadu_si128(four + 1), below));
+    __m128i high = _mm_packs_epi32(_mm_cmpgt_epi32(_mm_loadu_si128(four + 2), below),
+                                   _mm_cmpgt_epi32(_mm_loadu_si128(four + 3), below));
+    return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high));
+#else
+    uint32_t lanes = 0;
+    for (uint32_t i = 0; i < LANES; i++) {
+        lanes |= (uint32_t)(bounds[i] >= units) << i;
+    }
+    return lanes;
+#endif
 }
 
-static inline bool any_of_4(const int32_t *bounds, bounds4 below)
-{
-    pairs2 hit = (pairs2)(*(const bounds4 *)(const void *)bounds > below);
-    return (hit[0] | hit[1]) != 0;
-}
-
-/* The first index in [from, count) whose bound is at least @units; @count if none. */
+/* The first index in [from, count) whose bound is at least @units; @count, a multiple of LANES, if none. */
 static inline uint32_t first_at_least(const int32_t *bounds, uint32_t from, uint32_t count, int32_t units)
 {
-    bounds4 below = {units - 1, units - 1, units - 1, units - 1};
-    uint32_t i = from;
-    while (i + 16 <= count && !any_of_16(bounds + i, below)) {
-        i += 16;
+    uint32_t lanes = UINT32_MAX << from % LANES;
+    for (uint32_t i = from / LANES * LANES; i < count; i += LANES) {
+        lanes &= lanes_at_least(bounds + i, units);
+        if (lanes != 0) {
+            return i + (uint32_t)__builtin_ctz(lanes);
+        }
+        lanes = UINT32_MAX;
     }
-    while (i + 4 <= count && !any_of_4(bounds + i, below)) {
-        i += 4;
-    }
-    while (i < count && bounds[i] < units) {
-        i++;
-    }
-    return i;
+    return count;
 }
 
 /* The lowest gap at or after @from in the list of @granule with a bound of at least @units. */
@@ -186,17 +193,17 @@ uint32_t gm_index_find(struct gm_pool *pool, struct gm_range *range, uint32_t un
     uint32_t granule = from >> range->granule_shift;
     uint32_t group = granule / GM_GRANULE_FANOUT;
     uint32_t groups = groups_of(range);
-    while (group < groups) {
-        if (range->group_bound[group] >= (int32_t)units) {
-            uint32_t node = search_group(pool, range, group, granule, units, from);
-            if (node != GM_NONE) {
-                return node;
-            }
+    for (;;) {
+        group = first_at_least(range->group_bound, group, groups, (int32_t)units);
+        if (group == groups) {
+            return GM_NONE;
+        }
+        uint32_t node = search_group(pool, range, group, gm_max(granule, group * GM_GRANULE_FANOUT), units, from);
+        if (node != GM_NONE) {
+            return node;
         }
         group++;
-        granule = group * GM_GRANULE_FANOUT;
     }
-    return GM_NONE;
 }
 
 uint32_t gm_index_after(struct gm_pool *pool, const struct gm_range *range, uint32_t at)

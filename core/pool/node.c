@@ -92,7 +92,11 @@ static void take_part(struct gm_pool *pool, const struct gm_slot *slot, uint32_t
 {
     struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
     uint64_t mask = gm_page_mask(first - slot->page, last - slot->page);
-    uint64_t pages = (uint64_t)__builtin_popcountll(mask & ~chunk->busy);
+    uint64_t shared = mask & chunk->busy;
+    uint64_t pages = last - first + 1;
+    if (shared != 0) {
+        pages -= (shared & (shared - 1)) == 0 ? 1 : 2; /* one at each border at most */
+    }
     if (chunk->busy == 0) {
         gm_chunk_mark_taken(pool, slot->chunk);
         tally->chunk_pages += chunk->pages;
@@ -307,7 +311,7 @@ int gm_range_carve(struct gm_pool *pool, uint32_t gap_index, uint32_t start, uin
     block->slack = 0;
     block->state = GM_NODE_LIVE;
     block->stitched = take_pages(pool, range, start, units);
-    range->node_at[start >> range->start_shift] = index;
+    range->starts[start >> range->start_shift] = index;
     *out = index;
     return 0;
 }
@@ -325,7 +329,7 @@ void gm_range_release(struct gm_pool *pool, uint32_t index, uint64_t stamp)
     /* No run of the whole is longer than the longest of each part, end to end. */
     uint32_t bound = (gap_before ? prev->bound : 0) + block->size + (gap_after ? next->bound : 0);
 
-    range->node_at[block->start >> range->start_shift] = 0;
+    range->starts[block->start >> range->start_shift] = 0;
     drop_pages(pool, range, block, start, end, stamp);
     if (gap_after) {
         uint32_t gap = block->next;
@@ -361,7 +365,7 @@ uint32_t gm_range_find(const struct gm_pool *pool, const struct gm_range *range,
     }
     uint32_t granule = at >> range->start_shift;
     for (;;) {
-        uint32_t index = range->node_at[granule];
+        uint32_t index = gm_start_node(pool, range->starts[granule]);
         if (index != 0 && gm_node(pool, index)->start <= at) {
             const struct gm_node *node = gm_node(pool, index);
             return at < node->start + node->size ? index : GM_NONE;

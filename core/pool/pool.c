@@ -90,8 +90,8 @@ static uint32_t units_to_take(struct gm_pool *pool, const struct gm_request *req
     return whole ? all : request->units;
 }
 
-/* The index of a stream, making room in the table of streams where all are taken. The lock may be dropped for it. */
-static int stream_index(struct gm_pool *pool, CUstream handle, uint32_t *out)
+/* Makes room in the table of streams where all are taken. The lock may be dropped for it. */
+static int __attribute__((noinline)) another_stream(struct gm_pool *pool, CUstream handle, uint32_t *out)
 {
     for (unsigned tries = 0; gm_stream_find(pool, handle, out) < 0; tries++) {
         if (gm_stream_make_room(pool)) {
@@ -108,28 +108,53 @@ static int stream_index(struct gm_pool *pool, CUstream handle, uint32_t *out)
     return 0;
 }
 
-/* Finds a place for @request, whatever it takes. The lock may have been dropped and taken again. */
-static int find_place(struct gm_pool *pool, struct gm_request *request, enum gm_step *step, uint32_t *gap,
-                      uint32_t *start)
+/* The index of a stream. */
+static inline int stream_index(struct gm_pool *pool, CUstream handle, uint32_t *out)
 {
-    while (!search(pool, request, *step > GM_STEP_DRAIN ? UINT32_MAX : WALK_MOST, gap, start)) {
-        int rc = gm_limit_step(pool, request, step, gap, start);
+    if (gm_stream_is_last(pool, handle)) {
+        *out = pool->last_stream;
+        return 0;
+    }
+    return another_stream(pool, handle, out);
+}
+
+/* Slots that a search may look at: the last resorts leave nothing out. */
+static uint32_t walk_most(enum gm_step step)
+{
+    return step > GM_STEP_DRAIN ? UINT32_MAX : WALK_MOST;
+}
+
+/* Makes a place for @request, whatever it takes. The lock may have been dropped and taken again. */
+static int __attribute__((noinline))
+make_place(struct gm_pool *pool, struct gm_request *request, enum gm_step *step, uint32_t *gap, uint32_t *start)
+{
+    int rc;
+    do {
+        rc = gm_limit_step(pool, request, step, gap, start);
         if (rc != 0 && rc != -EAGAIN) {
             return rc;
         }
         /* The lock may have been dropped: other threads' streams came, and ours may have been forgotten. */
-        if (gm_stream_find(pool, request->handle, &request->stream) == 0) {
-            if (rc == 0) {
-                break;
-            }
-            continue;
+        bool known = gm_stream_find(pool, request->handle, &request->stream) == 0;
+        if (known && rc == 0) {
+            return 0;
         }
-        rc = stream_index(pool, request->handle, &request->stream);
-        if (rc < 0) {
-            return rc;
-        }
+        rc = known ? 0 : stream_index(pool, request->handle, &request->stream);
+    } while (rc == 0 && !search(pool, request, walk_most(*step), gap, start));
+    return rc;
+}
+
+/* Finds a place for @request, which is part of a call for @bytes. */
+static inline int find_place(struct gm_pool *pool, struct gm_request *request, size_t bytes, enum gm_step *step,
+                             uint32_t *gap, uint32_t *start)
+{
+    if (__builtin_expect(search(pool, request, walk_most(*step), gap, start), 1)) {
+        return 0;
     }
-    return 0;
+    pool->underway_bytes += bytes;
+    int rc = make_place(pool, request, step, gap, start);
+    pool->underway_bytes -= bytes;
+    return rc;
 }
 
 /* Cuts the chunk under the block's end where that is worth it; false: part of the place is lost, find another. */
@@ -139,15 +164,15 @@ static bool is_whole_after_cut(struct gm_pool *pool, const struct gm_request *re
            gm_stitch_cut_at_end(pool, gap, start, request->units);
 }
 
-/* Makes a live node for @request. */
-static int make_node(struct gm_pool *pool, struct gm_request *request, uint32_t *out)
+/* Makes a live node for @request, which is part of a call for @bytes. */
+static int make_node(struct gm_pool *pool, struct gm_request *request, size_t bytes, uint32_t *out)
 {
     enum gm_step step = GM_STEP_SYNC;
     uint32_t gap;
     uint32_t start;
     int rc;
     do {
-        rc = find_place(pool, request, &step, &gap, &start);
+        rc = find_place(pool, request, bytes, &step, &gap, &start);
         if (rc < 0) {
             return rc;
         }
@@ -180,7 +205,7 @@ static int alloc_block(struct gm_pool *pool, size_t bytes, CUdeviceptr *out)
     uint32_t least = GM_SLAB_MAX >> GM_UNIT_SHIFT;
     struct gm_request request = request_for(pool, units < least ? least : units, bytes);
     uint32_t index;
-    int rc = make_node(pool, &request, &index);
+    int rc = make_node(pool, &request, bytes, &index);
     if (rc < 0) {
         return rc;
     }
@@ -203,7 +228,7 @@ static int make_slab(struct gm_pool *pool, uint32_t size_class, size_t bytes)
     request.class = GM_CLASS_SMALL;
     request.for_slab = true;
     uint32_t node;
-    int rc = make_node(pool, &request, &node);
+    int rc = make_node(pool, &request, bytes, &node);
     if (rc < 0) {
         return rc;
     }
@@ -214,29 +239,47 @@ static int make_slab(struct gm_pool *pool, uint32_t size_class, size_t bytes)
     return rc;
 }
 
-static int alloc_object(struct gm_pool *pool, size_t bytes, CUdeviceptr *out)
+static inline bool take_object(struct gm_pool *pool, uint32_t size_class, uint32_t stream, size_t bytes,
+                               CUdeviceptr *out)
+{
+    if (!gm_slab_take(pool, size_class, stream, bytes, out)) {
+        return false;
+    }
+    pool->counts.allocated += (uint64_t)gm_slab_class_units(size_class) << GM_UNIT_SHIFT;
+    return true;
+}
+
+/* Makes an object that can be taken, or else a block. */
+static int __attribute__((noinline)) alloc_object(struct gm_pool *pool, size_t bytes, CUdeviceptr *out)
 {
     uint32_t size_class = gm_slab_class(units_of(bytes));
     uint32_t stream = pool->last_stream;
     CUstream handle = pool->streams[stream].handle;
-    bool taken = gm_slab_take(pool, size_class, stream, bytes, out);
-    if (!taken) {
-        gm_slab_collect(pool);
-        taken = gm_slab_take(pool, size_class, stream, bytes, out);
-    }
-    while (!taken) {
-        int rc = make_slab(pool, size_class, bytes);
+    int rc = 0;
+    gm_slab_collect(pool);
+    /* After a failure as well: objects may have come back while it was waited for memory. */
+    while (!take_object(pool, size_class, stream, bytes, out)) {
+        if (rc < 0) {
+            return rc == -ENOMEM ? alloc_block(pool, bytes, out) : rc;
+        }
+        rc = make_slab(pool, size_class, bytes);
         if (gm_stream_find(pool, handle, &stream) < 0) {
-            return -ENOMEM;
-        }
-        /* After a failure as well: objects may have come back while it was waited for memory. */
-        taken = gm_slab_take(pool, size_class, stream, bytes, out);
-        if (!taken && rc < 0) {
-            return rc;
+            return alloc_block(pool, bytes, out);
         }
     }
-    pool->counts.allocated += (uint64_t)gm_slab_class_units(size_class) << GM_UNIT_SHIFT;
     return 0;
+}
+
+/* Takes back what a call for @bytes has counted, which raised the peak from @peak to @raised. */
+static void __attribute__((noinline))
+count_refusal(struct gm_pool *pool, size_t bytes, uint64_t peak, uint64_t raised, int rc)
+{
+    struct gm_pool_counts *counts = &pool->counts;
+    counts->requested -= bytes;
+    if (counts->requested_peak == raised) { /* no other thread has raised it meanwhile */
+        counts->requested_peak = counts->requested > peak ? counts->requested : peak;
+    }
+    counts->oom += rc == -ENOMEM;
 }
 
 static int alloc_locked(struct gm_pool *pool, size_t bytes, CUstream handle, CUdeviceptr *out)
@@ -246,32 +289,26 @@ static int alloc_locked(struct gm_pool *pool, size_t bytes, CUstream handle, CUd
     if (rc < 0) {
         return rc;
     }
+    /* The request counts as live while it is planned for: the bound on growth includes it. */
     struct gm_pool_counts *counts = &pool->counts;
     uint64_t peak = counts->requested_peak;
     pool->sequence++;
     pool->served_bytes += bytes;
-    /* The request counts as live while it is planned for: the bound on growth includes it. */
-    pool->underway_bytes += bytes;
     counts->requested += bytes;
-    counts->requested_peak = counts->requested > peak ? counts->requested : peak;
-    uint64_t raised = counts->requested_peak;
+    uint64_t raised = counts->requested > peak ? counts->requested : peak;
+    counts->requested_peak = raised;
     if (__builtin_expect(gm_limit_is_exceeded(pool), 0)) {
         gm_limit_relieve(pool);
     }
-    rc = bytes <= GM_SLAB_MAX ? alloc_object(pool, bytes, out) : -ENOMEM;
-    if (rc == -ENOMEM) {
+    if (bytes > GM_SLAB_MAX) {
         rc = alloc_block(pool, bytes, out);
+    } else if (!take_object(pool, gm_slab_class(units_of(bytes)), stream, bytes, out)) {
+        rc = alloc_object(pool, bytes, out);
     }
-    pool->underway_bytes -= bytes;
-    if (rc < 0) {
-        counts->requested -= bytes;
-        if (counts->requested_peak == raised) { /* no other thread has raised it meanwhile */
-            counts->requested_peak = counts->requested > peak ? counts->requested : peak;
-        }
-        counts->oom += rc == -ENOMEM;
+    if (__builtin_expect(rc < 0, 0)) {
+        count_refusal(pool, bytes, peak, raised, rc);
         return rc;
     }
-    counts->blocks++;
     counts->allocs++;
     return 0;
 }
@@ -312,7 +349,6 @@ static void count_free(struct gm_pool *pool, uint64_t bytes, uint64_t size)
 {
     pool->counts.requested -= bytes;
     pool->counts.allocated -= size;
-    pool->counts.blocks--;
     pool->counts.frees++;
     pool->freed_bytes += bytes;
 }
@@ -327,17 +363,22 @@ static void count_free_node(struct gm_pool *pool, const struct gm_node *node)
     }
 }
 
-/* The live or slab node over @address, and where in its range that is. GM_NONE: not a block of this pool. */
-static uint32_t node_at(struct gm_pool *pool, CUdeviceptr address, uint64_t *offset)
+static int free_object(struct gm_pool *pool, uint32_t slab, CUdeviceptr address, uint64_t stamp, uint64_t *bytes)
 {
-    uint32_t index;
-    if (gm_range_owner(address, &index) != pool) {
-        return GM_NONE;
+    int rc = gm_slab_free(pool, slab, address, stamp, bytes);
+    if (rc == 0) {
+        count_free(pool, *bytes, gm_slab_object_size(gm_slab(pool, slab)));
     }
-    const struct gm_range *range = gm_range(pool, index);
-    *offset = address - range->base;
-    uint32_t node = gm_range_find(pool, range, (uint32_t)(*offset >> GM_UNIT_SHIFT));
-    return node == GM_NONE || gm_node(pool, node)->state == GM_NODE_PENDING ? GM_NONE : node;
+    return rc;
+}
+
+/* Frees an object of a slab that ends in a granule in which another node starts: @address is behind no start there. */
+static int __attribute__((noinline))
+free_behind(struct gm_pool *pool, const struct gm_range *range, CUdeviceptr address, uint64_t stamp, uint64_t *bytes)
+{
+    uint32_t index = gm_range_find(pool, range, (uint32_t)((address - range->base) >> GM_UNIT_SHIFT));
+    const struct gm_node *node = gm_node(pool, index == GM_NONE ? 0 : index);
+    return node->state == GM_NODE_SLAB ? free_object(pool, node->slab, address, stamp, bytes) : -EINVAL;
 }
 
 /*
@@ -346,22 +387,19 @@ static uint32_t node_at(struct gm_pool *pool, CUdeviceptr address, uint64_t *off
  */
 static int free_locked(struct gm_pool *pool, CUdeviceptr address, uint64_t stamp, bool owed, uint64_t *bytes)
 {
-    uint64_t offset;
-    uint32_t index = node_at(pool, address, &offset);
-    if (index == GM_NONE) {
+    uint32_t range_index;
+    if (gm_range_owner(address, &range_index) != pool) {
         return -EINVAL;
     }
-    struct gm_node *node = gm_node(pool, index);
-    if (node->state == GM_NODE_SLAB) {
-        uint64_t size = (uint64_t)gm_slab(pool, node->slab)->object_units << GM_UNIT_SHIFT;
-        int rc = gm_slab_free(pool, index, offset, stamp, bytes);
-        if (rc == 0) {
-            count_free(pool, *bytes, size);
-        }
-        return rc;
+    const struct gm_range *range = gm_range(pool, range_index);
+    uint64_t offset = address - range->base;
+    uint32_t index = range->starts[offset >> (GM_UNIT_SHIFT + range->start_shift)];
+    if (index & GM_START_SLAB && address >= gm_slab(pool, index & ~GM_START_SLAB)->base) {
+        return free_object(pool, index & ~GM_START_SLAB, address, stamp, bytes);
     }
-    if (offset != (uint64_t)node->start << GM_UNIT_SHIFT) {
-        return -EINVAL;
+    struct gm_node *node = gm_node(pool, index & GM_START_SLAB ? 0 : index);
+    if ((uint64_t)node->start << GM_UNIT_SHIFT != offset || node->state != GM_NODE_LIVE) {
+        return free_behind(pool, range, address, stamp, bytes);
     }
     *bytes = ((uint64_t)node->size << GM_UNIT_SHIFT) - node->slack;
     count_free_node(pool, node);

@@ -62,16 +62,17 @@ static const struct {
     uint32_t start_shift;
     uint32_t granule_shift;
 } shifts[GM_CLASS_COUNT] = {
-    [GM_CLASS_SMALL] = {5, 11},                                        /* 16 KiB, 1 MiB */
-    [GM_CLASS_MEDIUM] = {11, 14},                                      /* 1 MiB, 8 MiB */
-    [GM_CLASS_MEDIUM_ALIGNED] = {11, 14}, [GM_CLASS_LARGE] = {15, 17}, /* 16 MiB, 64 MiB */
+    [GM_CLASS_SMALL] = {5, 8},    /* 16 KiB, 128 KiB */
+    [GM_CLASS_MEDIUM] = {11, 14}, /* 1 MiB, 8 MiB */
+    [GM_CLASS_MEDIUM_ALIGNED] = {11, 14},
+    [GM_CLASS_LARGE] = {15, 17}, /* 16 MiB, 64 MiB */
     [GM_CLASS_LARGE_ALIGNED] = {15, 17},
 };
 
 static void free_tables(struct gm_range *range)
 {
     gm_index_finish(range);
-    free(range->node_at);
+    free(range->starts);
     free(range->slot_of_page);
     free(range->usable);
     gm_array_finish(&range->slots);
@@ -83,10 +84,10 @@ static void free_tables(struct gm_range *range)
 static int make_tables(struct gm_range *range)
 {
     uint32_t starts = (range->pages * GM_PAGE_UNITS - 1) / (1u << range->start_shift) + 1;
-    range->node_at = calloc(starts, sizeof *range->node_at);
+    range->starts = calloc(starts, sizeof *range->starts);
     range->slot_of_page = malloc(range->pages * sizeof *range->slot_of_page);
     range->usable = calloc(gm_bits_words(range->pages), sizeof *range->usable);
-    if (range->node_at == NULL || range->slot_of_page == NULL || range->usable == NULL || gm_index_init(range) < 0) {
+    if (range->starts == NULL || range->slot_of_page == NULL || range->usable == NULL || gm_index_init(range) < 0) {
         free_tables(range);
         return -ENOMEM;
     }

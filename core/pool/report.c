@@ -16,7 +16,7 @@ static void copy_counts(const struct gm_pool_counts *counts, struct gmlake_stats
     stats->requested = counts->requested;
     stats->requested_peak = counts->requested_peak;
     stats->allocated = counts->allocated;
-    stats->blocks = counts->blocks;
+    stats->blocks = counts->allocs - counts->frees;
     stats->stitched_blocks = counts->stitched_blocks;
     stats->stitched_bytes = counts->stitched_bytes;
     stats->allocs = counts->allocs;
@@ -95,7 +95,7 @@ static int walk_slab(struct gm_pool *pool, const struct gm_range *range, uint32_
 {
     const struct gm_node *node = gm_node(pool, index);
     const struct gm_slab *slab = gm_slab(pool, node->slab);
-    uint64_t size = slab->object_units * GM_UNIT_SIZE;
+    uint64_t size = gm_slab_object_size(slab);
     struct gmlake_block block;
     describe_node(pool, range, index, &block);
     int rc = 0;
@@ -103,7 +103,7 @@ static int walk_slab(struct gm_pool *pool, const struct gm_range *range, uint32_
         bool live = !((slab->free | slab->awaiting) >> i & 1);
         block.address = slab->base + i * size;
         block.size = size;
-        block.requested = live ? size - slab->slack[i] : 0;
+        block.requested = live ? gm_slab_bytes(pool, node->slab, i) : 0;
         block.usable = slab->free >> i & 1 ? size : 0;
         block.kind = !live ? GMLAKE_BLOCK_FREE : node->stitched ? GMLAKE_BLOCK_STITCHED : GMLAKE_BLOCK_PRIMITIVE;
         rc = visit(arg, &block);
@@ -178,12 +178,14 @@ static int find_locked(struct gm_pool *pool, CUdeviceptr address, struct gmlake_
     struct gmlake_block block;
     describe_node(pool, range, index, &block);
     if (gm_node(pool, index)->state == GM_NODE_SLAB) {
-        uint32_t start;
-        if (!gm_slab_find(pool, index, at, &start, &block.requested)) {
+        uint32_t slab = gm_node(pool, index)->slab;
+        uint32_t object;
+        if (!gm_slab_find(pool, slab, address, &object)) {
             return -ENOENT;
         }
-        block.address = range->base + ((CUdeviceptr)start << GM_UNIT_SHIFT);
-        block.size = gm_slab(pool, gm_node(pool, index)->slab)->object_units * GM_UNIT_SIZE;
+        block.size = gm_slab_object_size(gm_slab(pool, slab));
+        block.address = gm_slab(pool, slab)->base + object * block.size;
+        block.requested = gm_slab_bytes(pool, slab, object);
     }
     if (address - block.address >= block.requested) {
         return -ENOENT;

@@ -11,6 +11,21 @@
 #include <string.h>
 
 /* Sizes: every 512 bytes up to 8 KiB, then every 1 KiB up to 16 KiB: at most an eighth of an object is lost. */
+#define INVERSE_SHIFT 16u
+#define SIZE(units)                                                                                                    \
+    {                                                                                                                  \
+        (units) << GM_UNIT_SHIFT, ((1u << INVERSE_SHIFT) + (units)-1) / (units)                                        \
+    }
+
+static const struct {
+    uint32_t object;  /* bytes */
+    uint32_t inverse; /* of its units, rounded up, times 1 << INVERSE_SHIFT */
+} sizes[GM_SLAB_CLASSES] = {
+    SIZE(1),  SIZE(2),  SIZE(3),  SIZE(4),  SIZE(5),  SIZE(6),  SIZE(7),  SIZE(8),
+    SIZE(9),  SIZE(10), SIZE(11), SIZE(12), SIZE(13), SIZE(14), SIZE(15), SIZE(16),
+    SIZE(18), SIZE(20), SIZE(22), SIZE(24), SIZE(26), SIZE(28), SIZE(30), SIZE(32),
+};
+
 uint32_t gm_slab_class(uint32_t units)
 {
     return units <= 16 ? units - 1 : 16 + (units - 17) / 2;
@@ -18,7 +33,7 @@ uint32_t gm_slab_class(uint32_t units)
 
 uint32_t gm_slab_class_units(uint32_t size_class)
 {
-    return size_class < 16 ? size_class + 1 : 18 + (size_class - 16) * 2;
+    return sizes[size_class].object >> GM_UNIT_SHIFT;
 }
 
 void gm_slab_init(struct gm_pool *pool)
@@ -37,7 +52,6 @@ static void list_add(struct gm_pool *pool, uint32_t index)
         gm_slab(pool, *head)->prev = index;
     }
     *head = index;
-    slab->listed = true;
 }
 
 static void list_remove(struct gm_pool *pool, struct gm_slab *slab)
@@ -50,7 +64,21 @@ static void list_remove(struct gm_pool *pool, struct gm_slab *slab)
     if (slab->next != GM_NONE) {
         gm_slab(pool, slab->next)->prev = slab->prev;
     }
-    slab->listed = false;
+}
+
+static uint32_t slack_of(const struct gm_slab *slab, uint32_t object)
+{
+    uint32_t high = (uint32_t)(slab->slack_high[0] >> object & 1) | (uint32_t)(slab->slack_high[1] >> object & 1) << 1;
+    return high << 8 | slab->slack[object];
+}
+
+static void set_slack(struct gm_slab *slab, uint32_t object, uint32_t slack)
+{
+    slab->slack[object] = (uint8_t)slack;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t high = slack >> (8 + i) & 1;
+        slab->slack_high[i] = (slab->slack_high[i] & ~((uint64_t)1 << object)) | high << object;
+    }
 }
 
 bool gm_slab_take(struct gm_pool *pool, uint32_t size_class, uint32_t stream, size_t bytes, CUdeviceptr *out)
@@ -61,12 +89,19 @@ bool gm_slab_take(struct gm_pool *pool, uint32_t size_class, uint32_t stream, si
     }
     struct gm_slab *slab = gm_slab(pool, index);
     uint32_t object = (uint32_t)__builtin_ctzll(slab->free);
-    slab->free &= slab->free - 1;
+    uint64_t bit = slab->free & -slab->free;
+    slab->free ^= bit;
     if (slab->free == 0) {
         list_remove(pool, slab);
     }
-    slab->slack[object] = (uint16_t)(slab->object_units * GM_UNIT_SIZE - bytes);
-    *out = slab->base + (CUdeviceptr)object * slab->object_units * GM_UNIT_SIZE;
+    uint32_t size = sizes[size_class].object;
+    if (bytes == size) {
+        slab->inexact &= ~bit;
+    } else {
+        slab->inexact |= bit;
+        set_slack(slab, object, size - (uint32_t)bytes);
+    }
+    *out = slab->base + (CUdeviceptr)object * size;
     return true;
 }
 
@@ -89,8 +124,8 @@ static void fill_starts(struct gm_range *range, uint32_t start, uint32_t units, 
 {
     uint32_t last = (start + units - 1) >> range->start_shift;
     for (uint32_t granule = (start >> range->start_shift) + 1; granule <= last; granule++) {
-        if (range->node_at[granule] == from) {
-            range->node_at[granule] = to;
+        if (range->starts[granule] == from) {
+            range->starts[granule] = to;
         }
     }
 }
@@ -109,41 +144,57 @@ int gm_slab_add(struct gm_pool *pool, uint32_t node_index, uint32_t size_class, 
     slab->free = UINT64_MAX;
     slab->node = node_index;
     slab->base = range->base + node->start * GM_UNIT_SIZE;
-    slab->object_units = (uint16_t)gm_slab_class_units(size_class);
     slab->size_class = (uint8_t)size_class;
     slab->stream = (uint8_t)stream;
     node->state = GM_NODE_SLAB;
     node->slab = index;
-    fill_starts(range, node->start, node->size, 0, node_index);
+    range->starts[node->start >> range->start_shift] = index | GM_START_SLAB;
+    fill_starts(range, node->start, node->size, 0, index | GM_START_SLAB);
     list_add(pool, index);
     return 0;
 }
 
-/* The number of the live object whose bytes include @offset of the range; -1: none. */
-static int object_at(const struct gm_slab *slab, const struct gm_node *node, uint64_t offset)
+bool gm_slab_find(const struct gm_pool *pool, uint32_t index, CUdeviceptr address, uint32_t *out)
 {
-    uint64_t object = (offset - node->start * GM_UNIT_SIZE) / (slab->object_units * GM_UNIT_SIZE);
-    return object >= GM_SLAB_OBJECTS || (slab->free >> object & 1) ? -1 : (int)object;
+    const struct gm_slab *slab = gm_slab(pool, index);
+    uint64_t offset = address - slab->base;
+    if (offset >= (uint64_t)sizes[slab->size_class].object * GM_SLAB_OBJECTS) {
+        return false;
+    }
+    /* Exact: an offset is below 2^11 units, the inverse is at most 2^5 too large. */
+    *out = ((uint32_t)(offset >> GM_UNIT_SHIFT) * sizes[slab->size_class].inverse) >> INVERSE_SHIFT;
+    return ((slab->free | slab->awaiting) >> *out & 1) == 0;
+}
+
+uint32_t gm_slab_bytes(const struct gm_pool *pool, uint32_t index, uint32_t object)
+{
+    const struct gm_slab *slab = gm_slab(pool, index);
+    bool inexact = slab->inexact >> object & 1;
+    return sizes[slab->size_class].object - (inexact ? slack_of(slab, object) : 0);
+}
+
+uint32_t gm_slab_object_size(const struct gm_slab *slab)
+{
+    return sizes[slab->size_class].object;
 }
 
 static void give_back(struct gm_pool *pool, uint32_t index, uint32_t object)
 {
     struct gm_slab *slab = gm_slab(pool, index);
-    slab->free |= (uint64_t)1 << object;
+    uint64_t before = slab->free;
+    slab->free = before | (uint64_t)1 << object;
     slab->awaiting &= ~((uint64_t)1 << object);
-    if (!slab->listed) {
+    if (before == 0) {
         list_add(pool, index);
     }
 }
 
-int gm_slab_free(struct gm_pool *pool, uint32_t node_index, uint64_t offset, uint64_t stamp, uint64_t *bytes)
+int gm_slab_free(struct gm_pool *pool, uint32_t index, CUdeviceptr address, uint64_t stamp, uint64_t *bytes)
 {
-    const struct gm_node *node = gm_node(pool, node_index);
-    uint32_t index = node->slab;
     struct gm_slab *slab = gm_slab(pool, index);
-    int object = object_at(slab, node, offset);
-    uint64_t size = slab->object_units * GM_UNIT_SIZE;
-    if (object < 0 || (slab->awaiting >> object & 1) || (offset - node->start * GM_UNIT_SIZE) % size != 0) {
+    uint32_t object;
+    uint64_t size = sizes[slab->size_class].object;
+    if (!gm_slab_find(pool, index, address, &object) || address != slab->base + object * size) {
         return -EINVAL;
     }
     if (stamp >> GM_STAMP_SHIFT != slab->stream) {
@@ -152,28 +203,14 @@ int gm_slab_free(struct gm_pool *pool, uint32_t node_index, uint64_t offset, uin
             return rc;
         }
         struct gm_slab_pending *pending = pool->slab_pending.data;
-        pending[pool->slab_pending.count++] =
-            (struct gm_slab_pending){.stamp = stamp, .slab = index, .object = (uint32_t)object};
+        pending[pool->slab_pending.count++] = (struct gm_slab_pending){.stamp = stamp, .slab = index, .object = object};
         slab->awaiting |= (uint64_t)1 << object;
         pool->sync_pending_bytes += stamp >> GM_STAMP_SHIFT == GM_STREAM_ANY ? size : 0;
     } else {
-        give_back(pool, index, (uint32_t)object);
+        give_back(pool, index, object);
     }
-    *bytes = size - slab->slack[object];
+    *bytes = gm_slab_bytes(pool, index, object);
     return 0;
-}
-
-bool gm_slab_find(const struct gm_pool *pool, uint32_t node_index, uint32_t at, uint32_t *start, uint64_t *bytes)
-{
-    const struct gm_node *node = gm_node(pool, node_index);
-    const struct gm_slab *slab = gm_slab(pool, node->slab);
-    int object = object_at(slab, node, at * GM_UNIT_SIZE);
-    if (object < 0 || (slab->awaiting >> object & 1)) {
-        return false;
-    }
-    *start = node->start + (uint32_t)object * slab->object_units;
-    *bytes = slab->object_units * GM_UNIT_SIZE - slab->slack[object];
-    return true;
 }
 
 void gm_slab_collect(struct gm_pool *pool)
@@ -184,7 +221,7 @@ void gm_slab_collect(struct gm_pool *pool)
         const struct gm_slab *slab = gm_slab(pool, pending[i].slab);
         if (gm_stream_sees(pool, pending[i].stamp, slab->stream)) {
             bool owed = pending[i].stamp >> GM_STAMP_SHIFT == GM_STREAM_ANY;
-            pool->sync_pending_bytes -= owed ? slab->object_units * GM_UNIT_SIZE : 0;
+            pool->sync_pending_bytes -= owed ? sizes[slab->size_class].object : 0;
             give_back(pool, pending[i].slab, pending[i].object);
         } else {
             pending[kept++] = pending[i];
@@ -202,7 +239,7 @@ static void release(struct gm_pool *pool, uint32_t index)
     uint32_t who = pool->stream_count > 1 ? GM_STREAM_MIXED : slab->stream;
     uint64_t stamp = gm_stream_stamp_now(pool, who);
     list_remove(pool, slab);
-    fill_starts(gm_range(pool, node->range), node->start, node->size, node_index, 0);
+    fill_starts(gm_range(pool, node->range), node->start, node->size, index | GM_START_SLAB, 0);
     slab->node = GM_NONE;
     slab->next = pool->slab_free;
     pool->slab_free = index;

@@ -23,14 +23,19 @@ bool gm_slab_take(struct gm_pool *pool, uint32_t size_class, uint32_t stream, si
 int gm_slab_add(struct gm_pool *pool, uint32_t node, uint32_t size_class, uint32_t stream);
 
 /*
- * Frees the object at byte @offset of the range of slab node @node, last used as @stamp says; gives the bytes that were
- * asked for. An empty slab is
- * kept for its next use until gm_slab_release_empty(). -EINVAL: no live object starts there.
+ * Frees the object of slab @index at @address, last used as @stamp says; gives the bytes that were asked for. An empty
+ * slab is kept for its next use until gm_slab_release_empty(). -EINVAL: no live object of the slab starts there.
  */
-int gm_slab_free(struct gm_pool *pool, uint32_t node, uint64_t offset, uint64_t stamp, uint64_t *bytes);
+int gm_slab_free(struct gm_pool *pool, uint32_t index, CUdeviceptr address, uint64_t stamp, uint64_t *bytes);
 
-/* The live object over unit @at of the node's range: the unit it starts at and the bytes asked for. false: none. */
-bool gm_slab_find(const struct gm_pool *pool, uint32_t node, uint32_t at, uint32_t *start, uint64_t *bytes);
+/* Gives the number of the live object of slab @index over @address; false: there is none. */
+bool gm_slab_find(const struct gm_pool *pool, uint32_t index, CUdeviceptr address, uint32_t *out);
+
+/* Bytes of each object of @slab. */
+uint32_t gm_slab_object_size(const struct gm_slab *slab);
+
+/* The bytes that were asked for of a live object. */
+uint32_t gm_slab_bytes(const struct gm_pool *pool, uint32_t index, uint32_t object);
 
 /* Takes back objects freed on other streams whose work is done by now. */
 void gm_slab_collect(struct gm_pool *pool);

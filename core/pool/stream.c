@@ -112,7 +112,7 @@ static void begin_anew(const struct gm_pool *pool, struct gm_stream *stream, CUs
 int gm_stream_find(struct gm_pool *pool, CUstream handle, uint32_t *out)
 {
     uint32_t count = pool->stream_count;
-    if (count != 0 && pool->streams[pool->last_stream].handle == handle) {
+    if (gm_stream_is_last(pool, handle)) {
         *out = pool->last_stream;
         return 0;
     }

@@ -28,6 +28,12 @@ static inline CUstream gm_stream_normalised(CUstream handle)
 /* The handle by which the calling thread can name @stream to the driver; false: it has none. */
 bool gm_stream_name(const struct gm_stream *stream, CUstream *out);
 
+/* Whether @handle is the stream used last: the rule, as most calls come in rows on one stream. */
+static inline bool gm_stream_is_last(const struct gm_pool *pool, CUstream handle)
+{
+    return __builtin_expect(pool->stream_count != 0 && pool->streams[pool->last_stream].handle == handle, 1);
+}
+
 /* The index of the normalised @handle, made known if it is new. -EAGAIN: all indices are taken; gm_stream_make_room().
  */
 int gm_stream_find(struct gm_pool *pool, CUstream handle, uint32_t *out);

@@ -151,9 +151,10 @@ static bool next_run(const struct gm_range *range, const struct gm_node *gap, ui
     }
 }
 
-static bool fit_shared(struct gm_pool *pool, struct gm_range *range, struct gm_node *gap, uint32_t units,
-                       uint32_t stream, uint32_t *start)
+bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint32_t *start)
 {
+    struct gm_node *gap = gm_node(pool, node);
+    struct gm_range *range = gm_range(pool, gap->range);
     uint32_t page = gap->start / GM_PAGE_UNITS;
     /* Most gaps are usable from their start. */
     uint32_t known = gm_bits_next(range->usable, page, gm_pages_of_units(gap->start + units), UINT64_MAX);
@@ -182,17 +183,6 @@ static bool fit_shared(struct gm_pool *pool, struct gm_range *range, struct gm_n
         gap->bound = gm_min(gap->bound, longest);
     }
     return false;
-}
-
-bool gm_walk_fit(struct gm_pool *pool, uint32_t index, uint32_t units, uint32_t stream, uint32_t *start)
-{
-    struct gm_node *gap = gm_node(pool, index);
-    struct gm_range *range = gm_range(pool, gap->range);
-    if (!range->shared && pool->stream_count <= 1) {
-        *start = gap->start;
-        return gap->size >= units;
-    }
-    return fit_shared(pool, range, gap, units, stream, start);
 }
 
 /* Pages [first, past) of a gap, in which all runs are known to be within its bound. */

@@ -13,10 +13,21 @@
 #ifndef GM_WALK_H
 #define GM_WALK_H
 
-#include "block.h"
+#include "access.h"
+
+/* gm_walk_fit() where pages may be in use elsewhere, or not done with on another stream. */
+bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint32_t *start);
 
 /* Finds the first @units in gap @node that @stream may use: true and *start. */
-bool gm_walk_fit(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint32_t *start);
+static inline bool gm_walk_fit(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint32_t *start)
+{
+    const struct gm_node *gap = gm_node(pool, node);
+    if (!gm_range(pool, gap->range)->shared && pool->stream_count <= 1) {
+        *start = gap->start;
+        return gap->size >= units;
+    }
+    return gm_walk_fit_slow(pool, node, units, stream, start);
+}
 
 /* Raises the bounds of gaps whose chunks have gained free pages. */
 void gm_walk_refresh(struct gm_pool *pool, struct gm_range *range);

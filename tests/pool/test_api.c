@@ -288,6 +288,68 @@ static void capture_relaxed(void)
 }
 SIM_TEST(capture_relaxed, "SIMCUDA_MEMORY=128M", "SIMCUDA_STREAM_DELAY_US=0-200", NULL)
 
+/* The bytes of each small block are known to the byte, in every order of freeing, and the table of starts stays right.
+ */
+static void small_blocks_to_the_byte(void)
+{
+    static gmlake_ptr blocks[16 << 10];
+    begin();
+    uint64_t live = 0;
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(blocks); i++) {
+        blocks[i] = take(i + 1);
+        live += i + 1;
+    }
+    check_number(live, stats().requested);
+    check_number(GM_ARRAY_LENGTH(blocks), stats().blocks);
+    check_all();
+    for (size_t step = 0; step < 7; step++) {
+        for (size_t i = step; i < GM_ARRAY_LENGTH(blocks); i += 7) {
+            struct gmlake_block block;
+            check_number(0, gmlake_find(lake, blocks[i] + i / 2, &block));
+            check_number(i + 1, block.requested);
+            check(block.address == blocks[i]);
+            check_number(-EINVAL, gmlake_free(lake, blocks[i] + 1, NULL));
+            give(blocks[i]);
+            check_number(-EINVAL, gmlake_free(lake, blocks[i], NULL));
+            live -= i + 1;
+        }
+        check_number(live, stats().requested);
+        check_all();
+    }
+    end();
+}
+SIM_TEST(small_blocks_to_the_byte, "SIMCUDA_MEMORY=2G", "SIMCUDA_BACKING=0", NULL)
+
+/* Blocks that begin in the granule a slab ends in, and go again, leave all its objects to be found. */
+static void blocks_beside_slabs(void)
+{
+    static gmlake_ptr blocks[2000];
+    static size_t sizes[2000];
+    begin();
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(blocks); i++) {
+        sizes[i] = i % 3 == 0 ? 17 * KIB + i * 8 : (i % 29 + 1) * 512;
+        blocks[i] = take(sizes[i]);
+    }
+    check_all();
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(blocks); i += 3) {
+        give(blocks[i]);
+    }
+    check_all();
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(blocks); i++) {
+        if (i % 3 != 0) {
+            struct gmlake_block block;
+            check_number(0, gmlake_find(lake, blocks[i] + sizes[i] - 1, &block));
+            check(block.address == blocks[i]);
+            give(blocks[i]);
+        }
+    }
+    check_number(0, stats().requested);
+    check_number(0, stats().blocks);
+    check_all();
+    end();
+}
+SIM_TEST(blocks_beside_slabs, "SIMCUDA_MEMORY=1G", "SIMCUDA_BACKING=0", NULL)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +365,8 @@ int main(void)
         cmocka_unit_test(test_not_supported),
         cmocka_unit_test(test_capture_global),
         cmocka_unit_test(test_capture_relaxed),
+        cmocka_unit_test(test_small_blocks_to_the_byte),
+        cmocka_unit_test(test_blocks_beside_slabs),
     };
     return gm_test_result(cmocka_run_group_tests(tests, NULL, NULL));
 }
