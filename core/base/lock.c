@@ -4,9 +4,13 @@
 #include "lock.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Looks at a taken lock before the thread goes to sleep: most critical sections are some 50 ns long. */
@@ -14,7 +18,8 @@
 
 void gm_lock_init(struct gm_lock *lock, enum gm_lock_rank rank)
 {
-    atomic_init(&lock->state, 0);
+    atomic_init(&lock->taken, 0);
+    atomic_init(&lock->sleepers, 0);
     lock->rank = rank;
 }
 
@@ -32,25 +37,48 @@ static void pause_briefly(void)
 #endif
 }
 
+static bool try_to_take(struct gm_lock *lock)
+{
+    int free = 0;
+    return atomic_load_explicit(&lock->taken, memory_order_relaxed) == 0 &&
+           atomic_compare_exchange_strong_explicit(&lock->taken, &free, 1, memory_order_acquire, memory_order_relaxed);
+}
+
+/* Every thread of the process passes a full barrier. false: the kernel has no such call, or a sandbox forbids it. */
+static bool pass_barrier_everywhere(void)
+{
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) {
+        return true;
+    }
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+           syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
 void gm_lock_wait(struct gm_lock *lock)
 {
     for (int i = 0; i < SPINS; i++) {
-        int free = 0;
-        if (atomic_load_explicit(&lock->state, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong_explicit(&lock->state, &free, 1, memory_order_acquire,
-                                                    memory_order_relaxed)) {
+        if (try_to_take(lock)) {
             return;
         }
         pause_briefly();
     }
-    while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0) {
-        syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+    /* Without barriers a wake may be missed, once in a long while: then the sleeper looks by itself. */
+    static const struct timespec look_again = {.tv_nsec = 1000000};
+    int error = errno;
+    atomic_fetch_add_explicit(&lock->sleepers, 1, memory_order_seq_cst);
+    bool certain = pass_barrier_everywhere();
+    while (!try_to_take(lock)) {
+        syscall(SYS_futex, &lock->taken, FUTEX_WAIT_PRIVATE, 1, certain ? NULL : &look_again, NULL, 0);
     }
+    atomic_fetch_sub_explicit(&lock->sleepers, 1, memory_order_relaxed);
+    errno = error;
 }
 
 void gm_lock_wake(struct gm_lock *lock)
 {
-    syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    int error = errno;
+    syscall(SYS_futex, &lock->taken, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    errno = error;
 }
 
 #ifndef NDEBUG

@@ -124,7 +124,8 @@ enum gm_class {
  * A gap is listed under the granule its end lies in; granule_bound and group_bound are no lower than the largest
  * bound of the gaps listed below them. Bit p of usable is set if page p is in use here or free; it may be set for a
  * page in use elsewhere, until a search comes across it; where it is clear for a chunk's page, the chunk's place is
- * blocked.
+ * blocked. What the last search found: no gap that starts before fit_start has a bound of fit_units or more; fit_gap is
+ * GM_NONE or the gap that starts there.
  */
 struct gm_range {
     CUdeviceptr base;
@@ -136,8 +137,9 @@ struct gm_range {
     uint32_t granule_shift; /* units to gap granules */
     uint32_t granules;
     uint32_t bound; /* no gap in the range has a larger one */
-    bool shared;    /* a chunk here has, or had, another slot */
-    uint32_t last;  /* last node; GM_NONE: nothing mapped */
+    uint32_t fit_units, fit_start, fit_gap;
+    bool shared;   /* a chunk here has, or had, another slot */
+    uint32_t last; /* last node; GM_NONE: nothing mapped */
     uint32_t *starts;
     uint32_t *slot_of_page;
     uint64_t *usable; /* a bit a page */

@@ -294,6 +294,17 @@ static int check_gap(struct gm_pool *pool, uint32_t range_index, uint32_t index)
     return 0;
 }
 
+/* What the last search of a range found is still true of @gap. */
+static int check_fit(const struct gm_range *range, uint32_t range_index, uint32_t index, const struct gm_node *gap)
+{
+    if (index == range->fit_gap ? gap->start != range->fit_start
+                                : gap->start < range->fit_start && gap->bound >= range->fit_units) {
+        return broken("range %u: gap at unit %u has a bound of %u; none before unit %u should have %u", range_index,
+                      gap->start, gap->bound, range->fit_start, range->fit_units);
+    }
+    return 0;
+}
+
 static int check_nodes(struct gm_pool *pool, uint32_t range_index, struct sums *sums)
 {
     const struct gm_range *range = gm_range(pool, range_index);
@@ -309,11 +320,17 @@ static int check_nodes(struct gm_pool *pool, uint32_t range_index, struct sums *
             return broken("range %u: two gaps in a row at unit %u", range_index, node->start);
         }
         int rc = gap ? check_gap(pool, range_index, i) : check_block(pool, range_index, i, sums);
+        if (gap && rc == 0) {
+            rc = check_fit(range, range_index, i, node);
+        }
         if (rc < 0) {
             return rc;
         }
         end = node->start;
         sums->nodes++;
+    }
+    if (range->fit_gap != GM_NONE && gm_node(pool, range->fit_gap)->state != GM_NODE_GAP) {
+        return broken("range %u: its last search found node %u, which is no gap", range_index, range->fit_gap);
     }
     return end == 0 ? 0 : broken("range %u: no node covers its first %u units", range_index, end);
 }

@@ -67,9 +67,19 @@ static void raise_bounds(struct gm_range *range, uint32_t granule, uint32_t boun
     }
 }
 
+/* Keeps what the last search found true while @gap comes, or its bound or start changes. */
+static void note_gap(struct gm_range *range, uint32_t node, const struct gm_node *gap)
+{
+    if (node == range->fit_gap || (gap->start <= range->fit_start && gap->bound >= range->fit_units)) {
+        range->fit_start = gap->start;
+        range->fit_gap = node;
+    }
+}
+
 void gm_index_raise(struct gm_pool *pool, struct gm_range *range, uint32_t node)
 {
     const struct gm_node *gap = gm_node(pool, node);
+    note_gap(range, node, gap);
     raise_bounds(range, granule_of(range, gap), gap->bound);
 }
 
@@ -84,12 +94,16 @@ void gm_index_insert(struct gm_pool *pool, struct gm_range *range, uint32_t node
         gm_node(pool, head)->link_prev = node;
     }
     range->granule_head[granule] = node;
+    note_gap(range, node, gap);
     raise_bounds(range, granule, gap->bound);
 }
 
 void gm_index_remove(struct gm_pool *pool, struct gm_range *range, uint32_t node)
 {
     struct gm_node *gap = gm_node(pool, node);
+    if (node == range->fit_gap) {
+        range->fit_gap = GM_NONE;
+    }
     if (gap->link_prev != GM_NONE) {
         gm_node(pool, gap->link_prev)->link_next = gap->link_next;
     } else {

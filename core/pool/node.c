@@ -87,8 +87,8 @@ struct tally {
 };
 
 /* Marks pages @first to @last of @slot busy; some may be busy already, with neighbours at the block's borders. */
-static void take_part(struct gm_pool *pool, const struct gm_slot *slot, uint32_t first, uint32_t last,
-                      struct tally *tally)
+static inline __attribute__((always_inline)) void take_part(struct gm_pool *pool, const struct gm_slot *slot,
+                                                            uint32_t first, uint32_t last, struct tally *tally)
 {
     struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
     uint64_t mask = gm_page_mask(first - slot->page, last - slot->page);
@@ -107,7 +107,8 @@ static void take_part(struct gm_pool *pool, const struct gm_slot *slot, uint32_t
 }
 
 /* Marks the pages under [start, start + units) busy. Returns whether one of them lies in an alias. */
-static bool take_pages(struct gm_pool *pool, const struct gm_range *range, uint32_t start, uint32_t units)
+static inline __attribute__((always_inline)) bool take_pages(struct gm_pool *pool, const struct gm_range *range,
+                                                             uint32_t start, uint32_t units)
 {
     uint32_t first = start / GM_PAGE_UNITS;
     uint32_t last = (start + units - 1) / GM_PAGE_UNITS;
@@ -154,8 +155,8 @@ static void tell_other_ranges(struct gm_pool *pool, struct gm_chunk *chunk, uint
 }
 
 /* Frees pages [first, past) of @slot, if any, and notes when its chunk was used last. */
-static void drop_part(struct gm_pool *pool, struct gm_slot *slot, uint32_t first, uint32_t past, uint64_t stamp,
-                      struct tally *tally)
+static inline __attribute__((always_inline)) void drop_part(struct gm_pool *pool, struct gm_slot *slot, uint32_t first,
+                                                            uint32_t past, uint64_t stamp, struct tally *tally)
 {
     struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
     slot->last_used = pool->sequence;
@@ -177,8 +178,9 @@ static void drop_part(struct gm_pool *pool, struct gm_slot *slot, uint32_t first
 }
 
 /* Frees the pages under @block that the gap [gap_start, gap_end) around it has for itself. */
-static void drop_pages(struct gm_pool *pool, struct gm_range *range, const struct gm_node *block, uint32_t gap_start,
-                       uint32_t gap_end, uint64_t stamp)
+static inline __attribute__((always_inline)) void drop_pages(struct gm_pool *pool, struct gm_range *range,
+                                                             const struct gm_node *block, uint32_t gap_start,
+                                                             uint32_t gap_end, uint64_t stamp)
 {
     uint32_t first = block->start / GM_PAGE_UNITS;
     uint32_t last = (block->start + block->size - 1) / GM_PAGE_UNITS;
@@ -258,8 +260,8 @@ uint32_t gm_range_tail(const struct gm_pool *pool, uint32_t index)
 }
 
 /* Leaves of gap @gap what lies before @start and after @end; returns the node that is to be the block. */
-static uint32_t divide_gap(struct gm_pool *pool, struct gm_range *range, uint32_t gap_index, uint32_t start,
-                           uint32_t end)
+static inline __attribute__((always_inline)) uint32_t divide_gap(struct gm_pool *pool, struct gm_range *range,
+                                                                 uint32_t gap_index, uint32_t start, uint32_t end)
 {
     struct gm_node *gap = gm_node(pool, gap_index);
     uint32_t gap_end = gap->start + gap->size;
@@ -294,6 +296,7 @@ static uint32_t divide_gap(struct gm_pool *pool, struct gm_range *range, uint32_
     gap->start = end;
     gap->size = gap_end - end;
     gap->bound = gm_min(gap->bound, gap->size);
+    gm_index_move(range, gap_index, end);
     link_node(pool, range, index, before, gap_index);
     return index;
 }

@@ -30,35 +30,34 @@ static uint32_t units_of(size_t bytes)
 }
 
 /* Searches one range from its start. */
-static bool search_range(struct gm_pool *pool, uint32_t index, const struct gm_request *request, uint32_t *gap,
-                         uint32_t *start)
+static inline __attribute__((always_inline)) bool
+search_range(struct gm_pool *pool, uint32_t index, const struct gm_request *request, uint32_t *gap, uint32_t *start)
 {
     struct gm_range *range = gm_range(pool, index);
     if (range->dirty.count != 0) {
         gm_walk_refresh(pool, range);
     }
-    uint32_t from = 0;
-    while (range->bound >= request->units) {
-        uint32_t node = gm_index_find(pool, range, request->units, from);
-        if (node == GM_NONE) {
-            gm_index_settle(range);
-            return false;
-        }
+    if (range->bound < request->units) {
+        return false;
+    }
+    uint32_t node = gm_index_first(pool, range, request->units);
+    while (node != GM_NONE) {
         if (gm_walk_fit(pool, node, request->units, request->stream, start)) {
             *gap = node;
             return true;
         }
-        if (pool->walk_left == 0) {
+        if (pool->walk_left == 0 || range->bound < request->units) {
             return false;
         }
-        from = gm_node(pool, node)->start + 1;
+        node = gm_index_find(pool, range, request->units, gm_node(pool, node)->start + 1);
     }
+    gm_index_settle(range);
     return false;
 }
 
 /* The first place by range and address that holds the request without driver work. */
-static bool search(struct gm_pool *pool, const struct gm_request *request, uint32_t walk_most, uint32_t *gap,
-                   uint32_t *start)
+static inline __attribute__((always_inline)) bool search(struct gm_pool *pool, const struct gm_request *request,
+                                                         uint32_t walk_most, uint32_t *gap, uint32_t *start)
 {
     const struct gm_array *members = &pool->class_ranges[request->class];
     const uint32_t *ranges = members->data;
@@ -145,8 +144,9 @@ make_place(struct gm_pool *pool, struct gm_request *request, enum gm_step *step,
 }
 
 /* Finds a place for @request, which is part of a call for @bytes. */
-static inline int find_place(struct gm_pool *pool, struct gm_request *request, size_t bytes, enum gm_step *step,
-                             uint32_t *gap, uint32_t *start)
+static inline __attribute__((always_inline)) int find_place(struct gm_pool *pool, struct gm_request *request,
+                                                            size_t bytes, enum gm_step *step, uint32_t *gap,
+                                                            uint32_t *start)
 {
     if (__builtin_expect(search(pool, request, walk_most(*step), gap, start), 1)) {
         return 0;
@@ -165,7 +165,8 @@ static bool is_whole_after_cut(struct gm_pool *pool, const struct gm_request *re
 }
 
 /* Makes a live node for @request, which is part of a call for @bytes. */
-static int make_node(struct gm_pool *pool, struct gm_request *request, size_t bytes, uint32_t *out)
+static inline __attribute__((always_inline)) int make_node(struct gm_pool *pool, struct gm_request *request,
+                                                           size_t bytes, uint32_t *out)
 {
     enum gm_step step = GM_STEP_SYNC;
     uint32_t gap;
@@ -222,7 +223,7 @@ static int alloc_block(struct gm_pool *pool, size_t bytes, CUdeviceptr *out)
 }
 
 /* Makes a slab of the class on the stream used last. */
-static int make_slab(struct gm_pool *pool, uint32_t size_class, size_t bytes)
+static __attribute__((noinline)) int make_slab(struct gm_pool *pool, uint32_t size_class, size_t bytes)
 {
     struct gm_request request = request_for(pool, gm_slab_class_units(size_class) * GM_SLAB_OBJECTS, bytes);
     request.class = GM_CLASS_SMALL;

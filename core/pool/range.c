@@ -133,6 +133,7 @@ int gm_range_create(struct gm_pool *pool, enum gm_class class, uint32_t units, u
     range->pages = (uint32_t)(size >> GM_PAGE_SHIFT);
     range->class = class;
     range->last = GM_NONE;
+    range->fit_gap = GM_NONE;
     range->start_shift = shifts[class].start_shift;
     range->granule_shift = shifts[class].granule_shift;
     rc = make_tables(range);

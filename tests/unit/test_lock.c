@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <time.h>
 
 enum { ROUNDS = 20000, THREADS = 4 };
 
@@ -35,6 +36,39 @@ static void one_at_a_time(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     assert_int_equal(counter, THREADS * ROUNDS);
+}
+
+/* Holds the lock for longer than others spin now and then, so that they sleep; else as briefly as can be. */
+static void *hold_and_hammer(void *arg)
+{
+    unsigned seed = (unsigned)(uintptr_t)arg;
+    for (int i = 0; i < ROUNDS / 10; i++) {
+        gm_lock_take(&counter_lock);
+        counter++;
+        seed = seed * 1103515245u + 12345u;
+        if (seed >> 16 & 31) {
+            gm_lock_drop(&counter_lock);
+            continue;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = (long)(seed >> 18 & 63) * 1000}, NULL);
+        gm_lock_drop(&counter_lock);
+    }
+    return NULL;
+}
+
+/* A wake that is missed leaves a thread asleep on a free lock: the test then hangs, and is stopped. */
+static void sleepers_are_woken(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    counter = 0;
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, hold_and_hammer, (void *)(uintptr_t)(i + 1)), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(counter, THREADS * ROUNDS / 10);
 }
 
 static void rising_ranks_nest(void **state)
@@ -115,6 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_at_a_time),
+        cmocka_unit_test(sleepers_are_woken),
         cmocka_unit_test(rising_ranks_nest),
 #ifndef NDEBUG
         cmocka_unit_test(wrong_order_stops_a_debug_build),
