@@ -139,9 +139,13 @@ void gm_plan_free_pages(struct gm_pool *pool, uint32_t stream, uint64_t *visible
     if (pool->stream_count <= 1) {
         pages = pool->free_chunk_pages;
     } else {
-        for (uint32_t i = gm_chunk_next_free(pool, 0); i != GM_NONE; i = gm_chunk_next_free(pool, i + 1)) {
-            const struct gm_chunk *chunk = gm_chunk(pool, i);
-            pages += gm_stream_sees(pool, chunk->stamp, stream) ? chunk->pages : 0;
+        uint64_t horizon = gm_stream_horizon(pool, stream);
+        const uint64_t *bits = pool->free_bits.data;
+        for (uint32_t word = 0; word < pool->free_bits.count; word++) {
+            for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
+                const struct gm_chunk *chunk = gm_chunk(pool, word * 64 + (uint32_t)__builtin_ctzll(left));
+                pages += gm_stream_sees_chunk(pool, chunk, stream, horizon) ? chunk->pages : 0;
+            }
         }
     }
     *visible = pages;
