@@ -51,7 +51,7 @@ static inline uint32_t gm_chunk_id(const struct gm_pool *pool, const struct gm_c
 
 static inline const struct gm_place *gm_places(const struct gm_chunk *chunk)
 {
-    return chunk->place_capacity > 3 ? chunk->places : chunk->inline_places;
+    return chunk->place_capacity > GM_PLACES_INLINE ? chunk->places : chunk->inline_places;
 }
 
 static inline uint64_t gm_chunk_size(const struct gm_chunk *chunk)

@@ -51,10 +51,12 @@
 
 /* Where a chunk is mapped. */
 struct gm_place {
-    uint32_t range;       /* GM_NONE: nowhere */
-    uint32_t page : 31;   /* first page in that range */
+    uint32_t page : 31;   /* first page in the range */
     uint32_t blocked : 1; /* a page of it is marked as not usable there */
+    uint16_t range;
 };
+
+#define GM_PLACES_INLINE 4u
 
 /*
  * Invariant: bit p of busy is set exactly when page p lies under a live block, and then all live blocks on that page
@@ -69,10 +71,12 @@ struct gm_chunk {
     bool blocked; /* some place is */
     CUmemGenericAllocationHandle handle;
     union {
-        struct gm_place inline_places[3];
-        struct gm_place *places; /* where place_capacity > 3 */
+        struct gm_place inline_places[GM_PLACES_INLINE];
+        struct gm_place *places; /* where place_capacity > GM_PLACES_INLINE */
+        uint32_t next_unused;    /* where pages == 0; GM_NONE: the last one */
     };
 };
+_Static_assert(sizeof(struct gm_chunk) == 64, "a chunk is one cache line: calls touch one for each chunk of a block");
 
 /* Invariant: chunk is GM_NONE (dead addresses) or a chunk that lists this place. */
 struct gm_slot {

@@ -14,7 +14,7 @@ static int take_entry(struct gm_pool *pool, uint32_t *out)
 {
     if (pool->chunk_free != GM_NONE) {
         *out = pool->chunk_free;
-        pool->chunk_free = gm_chunk(pool, *out)->inline_places[0].range;
+        pool->chunk_free = gm_chunk(pool, *out)->next_unused;
         return 0;
     }
     uint32_t index = pool->chunks.count;
@@ -40,7 +40,7 @@ static void return_entry(struct gm_pool *pool, uint32_t index)
 {
     struct gm_chunk *chunk = gm_chunk(pool, index);
     memset(chunk, 0, sizeof *chunk);
-    chunk->inline_places[0].range = pool->chunk_free;
+    chunk->next_unused = pool->chunk_free;
     pool->chunk_free = index;
 }
 
@@ -53,7 +53,7 @@ int gm_chunk_create(struct gm_pool *pool, uint32_t pages, uint32_t *out)
     }
     struct gm_chunk *chunk = gm_chunk(pool, index);
     memset(chunk, 0, sizeof *chunk);
-    chunk->place_capacity = 3;
+    chunk->place_capacity = GM_PLACES_INLINE;
     rc = gm_vmm_create(&pool->vmm, (uint64_t)pages << GM_PAGE_SHIFT, &chunk->handle);
     if (rc < 0) {
         return_entry(pool, index);
@@ -79,7 +79,7 @@ void gm_chunk_discard(struct gm_pool *pool, uint32_t index)
 {
     struct gm_chunk *chunk = gm_chunk(pool, index);
     gm_vmm_release(&pool->vmm, chunk->handle, gm_chunk_size(chunk));
-    if (chunk->place_capacity > 3) {
+    if (chunk->place_capacity > GM_PLACES_INLINE) {
         free(chunk->places);
     }
     return_entry(pool, index);
@@ -88,7 +88,7 @@ void gm_chunk_discard(struct gm_pool *pool, uint32_t index)
 
 static struct gm_place *places_of(struct gm_chunk *chunk)
 {
-    return chunk->place_capacity > 3 ? chunk->places : chunk->inline_places;
+    return chunk->place_capacity > GM_PLACES_INLINE ? chunk->places : chunk->inline_places;
 }
 
 int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place)
@@ -103,7 +103,7 @@ int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place)
             return -ENOMEM;
         }
         memcpy(places, places_of(chunk), chunk->place_count * sizeof *places);
-        if (chunk->place_capacity > 3) {
+        if (chunk->place_capacity > GM_PLACES_INLINE) {
             free(chunk->places);
         }
         chunk->places = places;

@@ -139,7 +139,7 @@ static inline __attribute__((always_inline)) bool take_pages(struct gm_pool *poo
 /* @pages of the chunk are free again, which searches of its other ranges had found busy: they have to look again. */
 static void tell_other_ranges(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t pages)
 {
-    struct gm_place *places = chunk->place_capacity > 3 ? chunk->places : chunk->inline_places;
+    struct gm_place *places = chunk->place_capacity > GM_PLACES_INLINE ? chunk->places : chunk->inline_places;
     bool still = chunk->busy != 0;
     for (uint32_t i = 0; i < chunk->place_count; i++) {
         if (!places[i].blocked) {
