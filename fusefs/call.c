@@ -6,6 +6,7 @@
 #include "machine.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -26,6 +27,9 @@ struct gm_call {
     bool decided;
     int error;
     uint64_t value;
+    bool unsent; /* the file system's thread alone looks at these: a request that waits for the line, and its file */
+    struct gmlake_ctl_request request;
+    int fd;
 };
 
 static uint64_t now_ns(void)
@@ -65,18 +69,32 @@ void gm_line_finish(struct gm_line *line)
     pthread_mutex_destroy(&line->lock);
 }
 
-void gm_line_open(struct gm_line *line, int fd, uint64_t features)
+void gm_line_expect(struct gm_line *line, uint64_t features)
 {
     pthread_mutex_lock(&line->lock);
+    line->expected = true;
+    line->features = features;
+    pthread_mutex_unlock(&line->lock);
+}
+
+void gm_line_open(const struct gm_calls *calls, struct gm_line *line, int fd, uint64_t features)
+{
+    pthread_mutex_lock(&line->lock);
+    bool expected = line->expected;
+    line->expected = false;
     line->fd = fd;
     line->features = features;
     pthread_mutex_unlock(&line->lock);
+    if (expected) {
+        eventfd_write(calls->wake_fd, 1);
+    }
 }
 
 void gm_line_close(struct gm_line *line)
 {
     pthread_mutex_lock(&line->lock);
     line->fd = -1;
+    line->expected = false;
     pthread_mutex_unlock(&line->lock);
 }
 
@@ -109,12 +127,13 @@ static int send_locked(const struct gm_line *line, const struct gmlake_ctl_reque
     return sendmsg(line->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -EAGAIN : 0;
 }
 
+/* -EINPROGRESS: later, the process is expected back. */
 static int send_request(struct gm_line *line, struct gmlake_ctl_request *request, int fd)
 {
     request->header =
         (struct gmlake_ctl_header){GMLAKE_CTL_MAGIC, GMLAKE_CTL_ABI, request->header.type, sizeof *request, 0};
     pthread_mutex_lock(&line->lock);
-    int rc = line->fd < 0 ? -EAGAIN : 0;
+    int rc = line->fd >= 0 ? 0 : line->expected ? -EINPROGRESS : -EAGAIN;
     if (rc == 0) {
         rc = (line->features & GMLAKE_CTL_FEATURE_REQUESTS) == 0 ? -EOPNOTSUPP : send_locked(line, request, fd);
     }
@@ -149,7 +168,8 @@ static struct gm_call *enter(struct gm_calls *calls, struct gm_process *process,
     *call = (struct gm_call){.process = process,
                              .deadline_ns = now_ns() + GM_CALL_DEADLINE_MS * 1000000ull,
                              .done = done,
-                             .context = context};
+                             .context = context,
+                             .fd = -1};
     pthread_mutex_lock(&calls->lock);
     bool refused = calls->count >= GM_CALLS_MAX || process->line.calls >= GM_CALLS_PER_PROCESS ||
                    (process->line.late_ns != 0 && shown_ns <= process->line.late_ns);
@@ -182,8 +202,26 @@ static void unlink_locked(struct gm_calls *calls, struct gm_call *call)
 
 static void drop(struct gm_call *call)
 {
+    if (call->fd >= 0) {
+        close(call->fd);
+    }
     gm_process_release(call->process);
     free(call);
+}
+
+/* Keeps a request until its process is back, at the longest until the deadline. */
+static int put_off(const struct gm_calls *calls, struct gm_call *call, const struct gmlake_ctl_request *request, int fd)
+{
+    call->request = *request;
+    call->request.deadline_ns += GM_CALL_RETURN_MS * 1000000ull;
+    call->deadline_ns += GM_CALL_RETURN_MS * 1000000ull;
+    call->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (fd >= 0 && call->fd < 0) {
+        return -EAGAIN;
+    }
+    call->unsent = true;
+    eventfd_write(calls->wake_fd, 1); /* the process may have come back just now */
+    return 0;
 }
 
 int gm_call(struct gm_calls *calls, struct gm_process *process, enum gmlake_ctl_type type, uint64_t argument, int fd,
@@ -200,6 +238,9 @@ int gm_call(struct gm_calls *calls, struct gm_process *process, enum gmlake_ctl_
         .deadline_ns = call->deadline_ns - GM_CALL_MARGIN_MS * 1000000ull,
     };
     int rc = send_request(&process->line, &request, fd);
+    if (rc == -EINPROGRESS) {
+        rc = put_off(calls, call, &request, fd);
+    }
     if (rc == 0) {
         return 0;
     }
@@ -264,7 +305,8 @@ static struct gm_call *take_decided(struct gm_calls *calls, uint64_t now, uint64
     *next_ns = UINT64_MAX;
     for (; call != NULL; call = call->next) {
         if (call->deadline_ns <= now && !call->decided) {
-            call->process->line.late_ns = now;
+            /* Not if it was never asked. */
+            call->process->line.late_ns = call->unsent ? call->process->line.late_ns : now;
             decide_locked(calls, call, -EAGAIN, 0);
         }
         if (call->decided) {
@@ -277,13 +319,31 @@ static struct gm_call *take_decided(struct gm_calls *calls, uint64_t now, uint64
     return call;
 }
 
+/* Sends what waited for processes that are back. */
+static void send_waiting(struct gm_calls *calls)
+{
+    pthread_mutex_lock(&calls->lock);
+    for (struct gm_call *call = calls->first; call != NULL; call = call->next) {
+        int rc = call->unsent ? send_request(&call->process->line, &call->request, call->fd) : -EINPROGRESS;
+        if (rc != -EINPROGRESS) {
+            call->unsent = false;
+        }
+        if (rc < 0 && rc != -EINPROGRESS) {
+            decide_locked(calls, call, rc, 0);
+        }
+    }
+    pthread_mutex_unlock(&calls->lock);
+}
+
 int gm_calls_run(struct gm_calls *calls)
 {
     eventfd_t woken;
     uint64_t now = now_ns();
     uint64_t next_ns;
     struct gm_call *call;
-    (void)eventfd_read(calls->wake_fd, &woken);
+    if (eventfd_read(calls->wake_fd, &woken) == 0) {
+        send_waiting(calls);
+    }
     while ((call = take_decided(calls, now, &next_ns)) != NULL) {
         call->done(call->context, call->error, call->value);
         drop(call);

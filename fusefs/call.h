@@ -22,6 +22,8 @@ struct gm_process;
 /* How long a process may take. It is told a little less, so that what it has done by then is heard of. */
 #define GM_CALL_DEADLINE_MS 1000
 #define GM_CALL_MARGIN_MS   100
+/* What it has in addition to come back to this daemon from an earlier one. */
+#define GM_CALL_RETURN_MS 1000
 
 /* Calls under way to one process, and to all. */
 #define GM_CALLS_PER_PROCESS 8u
@@ -31,6 +33,7 @@ struct gm_process;
 struct gm_line {
     pthread_mutex_t lock;
     int fd;            /* guarded by lock */
+    bool expected;     /* guarded by lock; it was connected to an earlier daemon and will be to this one */
     uint64_t features; /* guarded by lock; of the process */
     unsigned calls;    /* guarded by the lock of the calls, as is the next */
     uint64_t late_ns;  /* when it last let a call go unanswered; 0: it never did */
@@ -54,8 +57,12 @@ void gm_calls_finish(struct gm_calls *calls);
 void gm_line_init(struct gm_line *line);
 void gm_line_finish(struct gm_line *line);
 
-/* The process is connected by the socket @fd, which stays the caller's; and it is not, any more. */
-void gm_line_open(struct gm_line *line, int fd, uint64_t features);
+/*
+ * The process was connected to an earlier daemon and is expected back: calls wait for it. It is connected by the socket
+ * @fd, which stays the caller's, and what waits is sent; and it is not connected any more.
+ */
+void gm_line_expect(struct gm_line *line, uint64_t features);
+void gm_line_open(const struct gm_calls *calls, struct gm_line *line, int fd, uint64_t features);
 void gm_line_close(struct gm_line *line);
 
 /* Whether the process knows requests. */

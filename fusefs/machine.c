@@ -221,6 +221,7 @@ static int register_locked(struct gm_machine *machine, struct gm_process *proces
             row->pid = who->pid;
             row->uid = who->uid;
             row->gid = who->gid;
+            atomic_store(&row->features, 0);
             process->place = i;
             process->serial = atomic_fetch_add(&machine->state->head.next_serial, 1);
             atomic_store(&row->serial, process->serial);

@@ -197,11 +197,14 @@ static struct connection *find_expected(struct gm_server *server, const struct g
     return NULL;
 }
 
-static int welcome(const struct connection *connection, const struct gmlake_ctl_hello *hello, const int fds[2])
+static int welcome(struct gm_server *server, const struct connection *connection, const struct gmlake_ctl_hello *hello,
+                   const int fds[2])
 {
     int rc = gm_peer_welcome(connection->fd, connection->process->serial, fds);
     if (rc == 0) {
-        gm_line_open(&connection->process->line, connection->fd, hello->features);
+        struct gm_process *process = connection->process;
+        atomic_store(&server->machine->state->process[process->place].features, hello->features);
+        gm_line_open(&server->machine->calls, &process->line, connection->fd, hello->features);
     }
     return rc;
 }
@@ -212,7 +215,7 @@ static int come_back(struct gm_server *server, struct connection *connection, co
 {
     connection->process = expected->process;
     expected->process = NULL;
-    int rc = welcome(connection, hello, expected->pages);
+    int rc = welcome(server, connection, hello, expected->pages);
     close_connection(server, expected);
     return rc;
 }
@@ -238,7 +241,7 @@ static int register_process(struct gm_server *server, struct connection *connect
     } else {
         connection->process = process;
         keep_pages(process->serial, fds);
-        rc = welcome(connection, hello, fds);
+        rc = welcome(server, connection, hello, fds);
     }
     close(fds[0]);
     close(fds[1]);
@@ -397,6 +400,7 @@ static int expect_process(struct gm_server *server, const struct gm_kept *kept, 
         connection->pages[0] = fds[0];
         connection->pages[1] = fds[1];
         connection->deadline_ms = now_ms() + RETURN_MS;
+        gm_line_expect(&process->line, atomic_load(&row->features));
         return 0;
     }
     if (process != NULL) {

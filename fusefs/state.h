@@ -28,6 +28,7 @@ struct gm_state_process {
     uint32_t uid;
     uint32_t gid;
     uint32_t reserved;
+    _Atomic uint64_t features; /* as HELLO said */
 };
 
 struct gm_state_head {
