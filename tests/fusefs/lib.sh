@@ -103,9 +103,11 @@ serving_pid()
 # kill_daemon: so that nobody takes over, the keeper as well.
 kill_daemon()
 {
-    # shellcheck disable=SC2046 # a number or nothing
-    kill -KILL "$daemon_pid" $(serving_pid)
+    local serving
+    serving=$(serving_pid)
+    kill -KILL "$daemon_pid" "${serving:-$daemon_pid}"
     wait "$daemon_pid" 2>/dev/null
+    within 5 test ! -e "/proc/${serving:-$daemon_pid}" # the mount dies with the last of them
     daemon_pid=
 }
 
@@ -185,8 +187,12 @@ clean_up()
 trap clean_up EXIT
 trap 'exit 1' INT TERM
 
+# finish: the verdict. A daemon that died of a sanitizer's finding was replaced by the next one: the log has it.
 finish()
 {
+    if grep -qE '(WARNING|ERROR): [A-Za-z]+Sanitizer|runtime error:' "$work/daemon.log" 2>/dev/null; then
+        complain "a sanitizer has found something"
+    fi
     if [ "$failed" -gt 0 ]; then
         echo "--- what gmlaked said"
         cat "$work/daemon.log"

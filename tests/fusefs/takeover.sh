@@ -1,5 +1,5 @@
 #!/bin/bash
-# takeover.sh - kill -9 of the serving gmlaked, again and again (GMLAKE_TEST_KILLS times, 100 if not said), under 8
+# takeover.sh - kill -9 of the serving gmlaked, again and again (GMLAKE_TEST_KILLS times, 100 if not said), under 9
 # readers and 4 processes that allocate: no read fails, no allocation fails, every process is back within 2 seconds and
 # is the same in the mount as before.
 # shellcheck source=lib.sh
@@ -40,6 +40,7 @@ read_on()
 }
 read_on anew "$mount/stats" "$mount/metrics" "$mount/version"
 read_on anew "$one/stats" "$two/pools" "$one/tunables/cut_min" "$two/tunables/.applied" "$mount/$stopped/stats"
+read_on anew "$one/map" "$two/current" "$two/peak" # the first is the process's to answer
 read_on held "$mount/stats"
 read_on held "$two/stats"
 read_on slow "$mount/metrics"

@@ -209,6 +209,56 @@ static void random_bytes_never_break_the_invariants(void **state)
     assert_true(taken > 100 && taken < 3000);
 }
 
+/* ---- the pages of a process whose daemon died ------------------------------------------------------------------- */
+
+static void what_was_kept_of_a_process_is_shown_as_before(void **state)
+{
+    struct fixture *fixture = *state;
+    struct gmlake_ctl_snapshot snapshot = {.generation = 9, .device_count = 0};
+    struct gm_pages restored;
+    struct gm_snapshot seen;
+    int tunables_fd;
+    atomic_store(&fixture->pages.tunables->wanted[3], 33);
+    atomic_store(&fixture->pages.tunables->word[4], 44);
+    atomic_store(&fixture->pages.tunables->changes, 7);
+    gm_latch_write(fixture->client, &snapshot);
+    assert_ok(gm_pages_restore(&restored, fixture->fds, &tunables_fd));
+    assert_int_equal(atomic_load(&restored.tunables->wanted[3]), 33);
+    assert_int_equal(atomic_load(&restored.tunables->word[4]), 44);
+    assert_int_equal(atomic_load(&restored.tunables->changes), 7);
+    assert_ok(gm_snapshot_read(restored.stats, &seen));
+    assert_int_equal(seen.generation, 9);
+    /* It is the very page that the process writes; the tunables are a page of their own. */
+    snapshot.generation = 10;
+    gm_latch_write(fixture->client, &snapshot);
+    assert_ok(gm_snapshot_read(restored.stats, &seen));
+    assert_int_equal(seen.generation, 10);
+    atomic_store(&restored.tunables->wanted[3], 34);
+    assert_int_equal(atomic_load(&fixture->pages.tunables->wanted[3]), 33);
+    assert_int_equal(fcntl(tunables_fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+    close(tunables_fd);
+    gm_pages_destroy(&restored);
+}
+
+static void what_is_no_page_is_not_restored(void **state)
+{
+    struct fixture *fixture = *state;
+    struct gm_pages restored;
+    int fd;
+    int pair[2];
+    int other = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+    assert_int_equal(ftruncate(other, sizeof *fixture->client), 0);
+    const int bad[][2] = {{fixture->fds[0], other},   {other, fixture->fds[1]},           {pair[0], fixture->fds[1]},
+                          {fixture->fds[0], pair[0]}, {fixture->fds[1], fixture->fds[0]}, {-1, -1}};
+    for (size_t i = 0; i < GM_ARRAY_LENGTH(bad); i++) {
+        assert_error(gm_pages_restore(&restored, bad[i], &fd), EBADMSG);
+    }
+    close(other);
+    close(pair[0]);
+    close(pair[1]);
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -222,6 +272,8 @@ int main(void)
         TEST(sums_do_not_wrap),
         TEST(counts_that_make_no_sense_are_refused),
         TEST(random_bytes_never_break_the_invariants),
+        TEST(what_was_kept_of_a_process_is_shown_as_before),
+        TEST(what_is_no_page_is_not_restored),
     };
     return gm_test_result(cmocka_run_group_tests_name("page", tests, NULL, NULL));
 }

@@ -1,6 +1,8 @@
 /*
  * test_server.c - the socket against peers of every kind: honest, silent, wrong, flooding.
  */
+#include "connection.h"
+#include "latch.h"
 #include "peer.h"
 #include "quota.h"
 #include "server.h"
@@ -9,6 +11,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -118,8 +121,8 @@ static void assert_refused(int fd, int expected)
 /* Waits until @count processes are attached; the number there is in the end. */
 static unsigned settle(struct fixture *fixture, unsigned count)
 {
-    for (int i = 0; i < 200 && gm_machine_process_count(&fixture->machine) != count; i++) {
-        nanosleep(&(struct timespec){0, 10000000}, NULL);
+    for (int i = 0; i < 2000 && gm_machine_process_count(&fixture->machine) != count; i++) {
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
     return gm_machine_process_count(&fixture->machine);
 }
@@ -375,6 +378,109 @@ static void one_user_cannot_take_all_places(void **state)
     assert_int_equal(rc, GMLAKE_CTL_WELCOME);
 }
 
+/* ---- killed at any point --------------------------------------------------------------------------------------------
+ */
+
+/* Attaches, publishes, publishes again and leaves. */
+static int live_a_little(const struct fixture *fixture)
+{
+    struct gm_connection connection = GM_CONNECTION_NONE;
+    struct gm_addresses addresses = {.count = 1};
+    struct gmlake_ctl_snapshot snapshot = {.generation = 1, .stat_count = GM_STAT_COUNT};
+    addresses.at[0] = fixture->address;
+    ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+    raise(SIGSTOP);
+    if (gm_connection_open(&connection, &addresses) < 0) {
+        return 1;
+    }
+    gm_latch_write(connection.stats, &snapshot);
+    gm_latch_write(connection.stats, &snapshot);
+    gm_connection_close(&connection);
+    return 0;
+}
+
+/* A child that is stopped at its @n-th step of the @kind: PTRACE_SYSCALL or PTRACE_SINGLESTEP; 0: it has ended. */
+static pid_t child_at_step(const struct fixture *fixture, enum __ptrace_request kind, unsigned n)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(live_a_little(fixture));
+    }
+    waitpid(child, &status, 0);
+    for (unsigned i = 0; i < n && WIFSTOPPED(status); i++) {
+        ptrace(kind, child, NULL, NULL);
+        waitpid(child, &status, 0);
+    }
+    if (!WIFSTOPPED(status)) {
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+        return 0;
+    }
+    return child;
+}
+
+static double ms_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) * 1e3 + (double)(now.tv_nsec - start->tv_nsec) / 1e6;
+}
+
+/* Stopped there, it holds nobody up; killed there, it is forgotten within 100 ms. Gives the time that the latter took.
+ */
+static double stop_and_kill(struct fixture *fixture, pid_t child)
+{
+    struct timespec start;
+    struct gmlake_ctl_hello message = hello();
+    struct gm_reading reading;
+    struct gm_process *process = gm_machine_find_pid(&fixture->machine, child);
+    if (process != NULL) {
+        gm_process_read(process, &reading);
+        gm_process_release(process);
+    }
+    int fd = dial(fixture);
+    assert_int_equal(send(fd, &message, sizeof message, 0), sizeof message);
+    assert_int_equal(next_message(fd, 2000, NULL), GMLAKE_CTL_WELCOME);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    kill(child, SIGKILL);
+    while (gm_machine_process_count(&fixture->machine) != 1 && ms_since(&start) < 5000) {
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    double took = ms_since(&start);
+    waitpid(child, NULL, 0);
+    close(fd);
+    assert_int_equal(settle(fixture, 0), 0);
+    return took;
+}
+
+static void a_process_may_be_killed_at_any_point(void **state)
+{
+    struct fixture *fixture = *state;
+    double took[2] = {0, 0};
+    unsigned points = 0;
+    for (unsigned n = 0;; n++, points++) {
+        pid_t child = child_at_step(fixture, PTRACE_SYSCALL, n);
+        if (child == 0) {
+            break;
+        }
+        double ms = stop_and_kill(fixture, child);
+        took[0] = ms > took[0] ? ms : took[0];
+    }
+    assert_true(points > 20);
+    /* Single steps, a few hundred of them over the whole of it. */
+    for (unsigned n = 1; points < 400; n += n / 12 + 1, points++) {
+        pid_t child = child_at_step(fixture, PTRACE_SINGLESTEP, n);
+        if (child == 0) {
+            break;
+        }
+        double ms = stop_and_kill(fixture, child);
+        took[1] = ms > took[1] ? ms : took[1];
+    }
+    printf("%u points, the longest to be forgotten %.1f and %.1f ms\n", points, took[0], took[1]);
+    assert_true(took[0] < 1000 && took[1] < 1000); /* 100 on a machine that does nothing else */
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -390,6 +496,7 @@ int main(void)
         TEST(descriptors_that_a_peer_sends_are_dropped),
         TEST(a_lack_of_descriptors_is_survived_at_every_step),
         TEST(one_user_cannot_take_all_places),
+        TEST(a_process_may_be_killed_at_any_point),
     };
     return gm_test_result(cmocka_run_group_tests_name("server", tests, NULL, NULL));
 }
