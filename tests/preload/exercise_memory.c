@@ -99,6 +99,7 @@ void scenario_attributes(void)
     CUdeviceptr pool_block;
     CUdeviceptr base;
     size_t size;
+    void *host = NULL;
     start(0);
     need("cuMemAlloc", cu.cuMemAlloc_(&plain_block, 5 * MIB));
     need("cuMemAllocAsync", cu.cuMemAllocAsync_(&pool_block, 5 * MIB, NULL));
@@ -106,6 +107,9 @@ void scenario_attributes(void)
     ask_all("inside a plain one", plain_block + 3 * MIB, plain_block, 5 * MIB);
     ask_all("from the pool", pool_block, pool_block, 5 * MIB);
     ask_all("nobody's", 4096, 4096, 0);
+    need("cuMemAllocHost", cu.cuMemAllocHost_(&host, 5 * MIB));
+    ask_all("the host's", (CUdeviceptr)(uintptr_t)host, (CUdeviceptr)(uintptr_t)host, 5 * MIB);
+    say("cuMemFreeHost", cu.cuMemFreeHost_(host));
     say("cuMemFree", cu.cuMemFree_(plain_block));
     ask_all("freed", plain_block, plain_block, 0);
     say("range of a freed one", cu.cuMemGetAddressRange_(&base, &size, plain_block));

@@ -306,6 +306,8 @@ static void a_device_without_virtual_memory_is_the_drivers(void **state)
     (void)state;
     run_set_environment("SIMCUDA_VMM=0");
     struct run run = exercise(EXERCISE, "proc0", "plain");
+    expect_forwarded(&run);
+    run = exercise(EXERCISE_LINKED, "linked", "streams");
     run_clear_environment();
     expect_forwarded(&run);
 }
