@@ -3,6 +3,7 @@
  *
  * CONCURRENCY  atomics; the rest is target.h's.
  */
+#include "charged.h"
 #include "hooks.h"
 #include "process.h"
 #include "target.h"
@@ -115,6 +116,7 @@ static void end(CUcontext context, bool has_ended)
         return;
     }
     if (has_ended) {
+        gm_charged_forget(context);
         gm_target_end(context);
     } else {
         gm_target_resume(context);

@@ -12,6 +12,7 @@
  */
 #include "account.h"
 #include "capture.h"
+#include "charged.h"
 #include "hooks.h"
 #include "origin.h"
 #include "peers.h"
@@ -20,7 +21,6 @@
 #include "process.h"
 #include "registry.h"
 #include "target.h"
-#include "tend.h"
 #include "tunables.h"
 
 #include <stdbool.h>
@@ -139,19 +139,6 @@ static bool make_room(bool of_others)
     return released;
 }
 
-/* Whether @bytes more would go beyond the limit of the process, after idle memory of ours was given back. */
-static bool is_beyond_max(size_t bytes)
-{
-    if (__builtin_expect(!gm_account_refuses(bytes), 1)) {
-        return false;
-    }
-    if (gm_process_is_served() && gm_process_enter()) {
-        (void)gm_tend_make_room(NULL, bytes);
-        gm_process_leave();
-    }
-    return gm_account_refuses(bytes);
-}
-
 /* The driver's answer to an allocation from a pool, of which the pool's figures must hear. */
 static CUresult from_pool(CUresult rc)
 {
@@ -161,18 +148,27 @@ static CUresult from_pool(CUresult rc)
     return rc;
 }
 
+/* The driver's answer to @call, for @bytes at *@out; beyond the limit of the process it is not asked. */
+#define WITHIN_LIMIT(out, bytes, call)                                                                                 \
+    __extension__({                                                                                                    \
+        size_t charge_;                                                                                                \
+        CUresult rc_ = CUDA_ERROR_OUT_OF_MEMORY;                                                                       \
+        if (gm_charged_begin(bytes, &charge_)) {                                                                       \
+            rc_ = call;                                                                                                \
+            gm_charged_end(charge_, rc_ == CUDA_SUCCESS ? *(out) : 0);                                                 \
+        }                                                                                                              \
+        rc_;                                                                                                           \
+    })
+
 /*
- * Serves by @serve, else gives the answer of @call to the driver; both again when there was no room and idle memory of
- * ours was given back: first that of the current device, in the wrong pieces or of other contexts, then that of others,
- * on which the stream or pool may be. Beyond the limit the driver is not asked.
+ * Serves by @serve, else gives the answer of @call; both again when there was no room and idle memory of ours was given
+ * back: first that of the current device, in the wrong pieces or of other contexts, then that of others, on which the
+ * stream or pool may be.
  */
-#define SERVE_OR_CALL(serve, bytes, call)                                                                              \
+#define SERVE_OR_CALL(serve, call)                                                                                     \
     do {                                                                                                               \
         if (serve) {                                                                                                   \
             return CUDA_SUCCESS;                                                                                       \
-        }                                                                                                              \
-        if (is_beyond_max(bytes)) {                                                                                    \
-            return CUDA_ERROR_OUT_OF_MEMORY;                                                                           \
         }                                                                                                              \
         CUresult rc = call;                                                                                            \
         for (int others = 0; rc == CUDA_ERROR_OUT_OF_MEMORY && others <= 1; others++) {                                \
@@ -188,31 +184,32 @@ static CUresult from_pool(CUresult rc)
 
 CUresult gm_hook_mem_alloc(CUdeviceptr *out, size_t bytes)
 {
-    SERVE_OR_CALL(serve_plain(out, bytes), bytes, gm_driver_mem_alloc(out, bytes));
+    SERVE_OR_CALL(serve_plain(out, bytes), WITHIN_LIMIT(out, bytes, gm_driver_mem_alloc(out, bytes)));
 }
 
 CUresult gm_hook_mem_alloc_async(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, legacy_stream(stream)), bytes,
-                  from_pool(gm_driver_mem_alloc_async(out, bytes, stream)));
+    SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, legacy_stream(stream)),
+                  WITHIN_LIMIT(out, bytes, from_pool(gm_driver_mem_alloc_async(out, bytes, stream))));
 }
 
 CUresult gm_hook_mem_alloc_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, thread_stream(stream)), bytes,
-                  from_pool(gm_driver_mem_alloc_async_ptsz(out, bytes, stream)));
+    SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, thread_stream(stream)),
+                  WITHIN_LIMIT(out, bytes, from_pool(gm_driver_mem_alloc_async_ptsz(out, bytes, stream))));
 }
 
 CUresult gm_hook_mem_alloc_from_pool_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    SERVE_OR_CALL(pool != NULL && serve_on_stream(out, bytes, pool, legacy_stream(stream)), bytes,
-                  from_pool(gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream)));
+    SERVE_OR_CALL(pool != NULL && serve_on_stream(out, bytes, pool, legacy_stream(stream)),
+                  WITHIN_LIMIT(out, bytes, from_pool(gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream))));
 }
 
 CUresult gm_hook_mem_alloc_from_pool_async_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    SERVE_OR_CALL(pool != NULL && serve_on_stream(out, bytes, pool, thread_stream(stream)), bytes,
-                  from_pool(gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream)));
+    SERVE_OR_CALL(
+        pool != NULL && serve_on_stream(out, bytes, pool, thread_stream(stream)),
+        WITHIN_LIMIT(out, bytes, from_pool(gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream))));
 }
 
 /* The bytes of a pitched allocation without the padding of its rows. */
@@ -224,13 +221,17 @@ static size_t least_of_pitch(size_t width, size_t height)
 
 CUresult gm_hook_mem_alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element)
 {
-    SERVE_OR_CALL(false, least_of_pitch(width, height), gm_driver_mem_alloc_pitch(out, pitch, width, height, element));
+    SERVE_OR_CALL(false, WITHIN_LIMIT(out, least_of_pitch(width, height),
+                                      gm_driver_mem_alloc_pitch(out, pitch, width, height, element)));
 }
 
 CUresult gm_hook_mem_create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *properties,
                             unsigned long long flags)
 {
-    SERVE_OR_CALL(false, size, gm_driver_mem_create(out, size, properties, flags));
+    /* What is created here is released in a way that is not seen: it is refused beyond the limit, but not counted. */
+    SERVE_OR_CALL(false, gm_account_refuses(size) && gm_process_is_served()
+                             ? CUDA_ERROR_OUT_OF_MEMORY
+                             : gm_driver_mem_create(out, size, properties, flags));
 }
 
 /* --- free --------------------------------------------------------------------------------------------------------- */
@@ -340,31 +341,35 @@ static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)
     return outcome;
 }
 
-/* The driver's answer to a free that is left to it. */
-static CUresult freed_by_driver(CUresult rc)
-{
-    if (rc == CUDA_SUCCESS) {
-        gm_pools_note_driver_free();
-    }
-    return rc;
-}
+/* The driver's answer to @call, a free of @address that is left to it. */
+#define FREED_BY_DRIVER(address, call)                                                                                 \
+    __extension__({                                                                                                    \
+        struct gm_charged charged_ = gm_charged_take(address);                                                         \
+        CUresult rc_ = call;                                                                                           \
+        if (rc_ == CUDA_SUCCESS) {                                                                                     \
+            gm_pools_note_driver_free();                                                                               \
+        } else {                                                                                                       \
+            gm_charged_put_back(address, &charged_);                                                                   \
+        }                                                                                                              \
+        rc_;                                                                                                           \
+    })
 
 CUresult gm_hook_mem_free(CUdeviceptr address)
 {
     CUresult answer;
-    return free_plain(address, &answer) == DONE ? answer : freed_by_driver(gm_driver_mem_free(address));
+    return free_plain(address, &answer) == DONE ? answer : FREED_BY_DRIVER(address, gm_driver_mem_free(address));
 }
 
 CUresult gm_hook_mem_free_async(CUdeviceptr address, CUstream stream)
 {
     return free_on_stream(address, legacy_stream(stream)) == DONE
                ? CUDA_SUCCESS
-               : freed_by_driver(gm_driver_mem_free_async(address, stream));
+               : FREED_BY_DRIVER(address, gm_driver_mem_free_async(address, stream));
 }
 
 CUresult gm_hook_mem_free_async_ptsz(CUdeviceptr address, CUstream stream)
 {
     return free_on_stream(address, thread_stream(stream)) == DONE
                ? CUDA_SUCCESS
-               : freed_by_driver(gm_driver_mem_free_async_ptsz(address, stream));
+               : FREED_BY_DRIVER(address, gm_driver_mem_free_async_ptsz(address, stream));
 }

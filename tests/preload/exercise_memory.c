@@ -287,3 +287,37 @@ void scenario_room(void)
     need("cuMemAlloc", cu.cuMemAlloc_(&address, most));
     say("cuMemFree", cu.cuMemFree_(address));
 }
+
+/* With a limit of 64 MiB for the process, whoever serves. */
+void scenario_limit(void)
+{
+    CUdeviceptr held;
+    CUdeviceptr address = 0;
+    CUmemoryPool pool;
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp properties;
+    size_t pitch;
+    start(0);
+    memset(&properties, 0, sizeof properties);
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    need("cuDeviceGetDefaultMemPool", cu.cuDeviceGetDefaultMemPool_(&pool, 0));
+    need("cuMemAlloc", cu.cuMemAlloc_(&held, 40 * MIB));
+    say("plain", cu.cuMemAlloc_(&address, 32 * MIB));
+    say("on a stream", cu.cuMemAllocAsync_(&address, 32 * MIB, NULL));
+    say("from a pool", cu.cuMemAllocFromPoolAsync_(&address, 32 * MIB, pool, NULL));
+    say("pitched", cu.cuMemAllocPitch_(&address, &pitch, MIB, 32, 4));
+    say("virtual", cu.cuMemCreate_(&handle, 32 * MIB, &properties, 0));
+    say_if("nothing came of it", address == 0);
+    say("more than there is", cu.cuMemAlloc_(&address, (size_t)1 << 50));
+    say("nowhere", cu.cuMemAlloc_(NULL, MIB));
+    say("within", cu.cuMemAlloc_(&address, 16 * MIB));
+    say("cuMemFree", cu.cuMemFree_(address));
+    say("cuMemFree", cu.cuMemFree_(held));
+    say("what was freed counts no more", cu.cuMemAllocPitch_(&address, &pitch, MIB, 48, 4));
+    say("beside it", cu.cuMemAlloc_(&held, 32 * MIB));
+    say("freed twice", cu.cuMemFree_(4096));
+    say("cuMemFree", cu.cuMemFree_(address));
+    say("the other way round", cu.cuMemAllocAsync_(&held, 60 * MIB, NULL));
+    say("cuMemFreeAsync", cu.cuMemFreeAsync_(held, NULL));
+}

@@ -281,6 +281,42 @@ static void idle_memory_makes_room_for_the_driver(void **state)
     expect_served(&run, "cuMemAlloc_v2");
 }
 
+/* The lines of the scenario with the code that each call should give. */
+static const char limit_lines[] = "plain: 2\n"
+                                  "on a stream: 2\n"
+                                  "from a pool: 2\n"
+                                  "pitched: 2\n"
+                                  "virtual: 2\n"
+                                  "nothing came of it: yes\n";
+
+static void expect_line(const struct run *run, const char *line)
+{
+    if (strstr(run->output, line) == NULL) {
+        fail_msg("no '%s' in:\n%s\n%s", line, run->output, run->errors);
+    }
+}
+
+/* The driver would give: beyond the limit it is not even asked. */
+static void nobody_gets_more_than_memory_max(void **state)
+{
+    (void)state;
+    static const char *const argv[] = {EXERCISE, "proc0", "limit", NULL};
+    for (int enabled = 1; enabled >= 0; enabled--) {
+        run_set_environment("SIMCUDA_MEMORY=1G");
+        run_set_environment("GMLAKE_MEMORY_MAX=64M");
+        run_set_environment(enabled ? "GMLAKE_ENABLED=1" : "GMLAKE_ENABLED=0");
+        struct run run = run_program(argv, true);
+        run_clear_environment();
+        assert_int_equal(run.status, 0);
+        expect_line(&run, limit_lines);
+        expect_line(&run, "more than there is: 2\nnowhere: 1\nwithin: 0\ncuMemFree: 0\ncuMemFree: 0\n");
+        expect_line(&run, "what was freed counts no more: 0\nbeside it: 2\n");
+        expect_line(&run, "the other way round: 0\ncuMemFreeAsync: 0\n");
+        assert_int_equal(run_driver_count(&run, "cuMemAllocFromPoolAsync"), 0);
+        run_free(&run);
+    }
+}
+
 static void the_kill_switch_leaves_everything_to_the_driver(void **state)
 {
     (void)state;
@@ -376,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_child_forked_before_the_start_is_served),
         cmocka_unit_test(virtual_memory_of_the_program_is_untouched),
         cmocka_unit_test(idle_memory_makes_room_for_the_driver),
+        cmocka_unit_test(nobody_gets_more_than_memory_max),
         cmocka_unit_test(the_kill_switch_leaves_everything_to_the_driver),
         cmocka_unit_test(the_tunable_enabled_leaves_new_memory_to_the_driver),
         cmocka_unit_test(a_device_without_virtual_memory_is_the_drivers),
