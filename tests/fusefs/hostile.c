@@ -4,6 +4,7 @@
  *   hostile scribble SECONDS   writes random bytes over its statistics page, sequence number included
  *   hostile counts SECONDS     publishes snapshots with counts, ordinals and times that no page has room for
  *   hostile spin SECONDS       publishes without rest, so that no copy of it is ever undisturbed
+ *   hostile lie SECONDS        answers questions at random, and spoils the files that come along
  *   hostile flood SECONDS      opens connections without end, saying garbage on some
  *   hostile talk SECONDS       says things of every type and length, true and false, as fast as it is listened to
  *   hostile gifts SECONDS      sends descriptors of every kind, as many as fit
@@ -100,6 +101,58 @@ static int spin(time_t end)
         for (int i = 0; i < 1000; i++) {
             atomic_fetch_add(&connection.stats->sequence, 2);
         }
+    }
+    return 0;
+}
+
+/* Fills the file that came along with garbage; 1: it could be shrunk. */
+static int spoil(int fd, uint64_t size)
+{
+    static unsigned char garbage[1 << 16];
+    for (size_t i = 0; i < sizeof garbage; i++) {
+        garbage[i] = (unsigned char)random();
+    }
+    if (ftruncate(fd, 0) == 0) {
+        return 1;
+    }
+    for (uint64_t at = 0; at < size && at < 4 * sizeof garbage; at += sizeof garbage) {
+        (void)!pwrite(fd, garbage, sizeof garbage, (off_t)at);
+    }
+    return 0;
+}
+
+static void answer_at_random(const struct gm_connection *connection, const struct gmlake_ctl_request *request)
+{
+    static const uint64_t values[] = {0, 1, 5000, UINT64_MAX, (uint64_t)1 << 63};
+    int times = (int)(random() % 3);
+    for (int i = 0; i < times; i++) {
+        uint64_t id = random() % 8 == 0 ? (uint64_t)random() : request->id;
+        int error = random() % 2 == 0 ? 0 : (int)(random() % 5000) - 100;
+        gm_connection_answer(connection, id, error, values[random() % 5]);
+    }
+}
+
+static int lie(time_t end)
+{
+    struct gm_connection connection = GM_CONNECTION_NONE;
+    struct gm_request request;
+    struct gmlake_ctl_snapshot sane = {.generation = 1};
+    if (attach(&connection) < 0) {
+        return 1;
+    }
+    while (time(NULL) < end) {
+        gm_latch_write(connection.stats, &sane);
+        gm_connection_wait(&connection, 5);
+        while (gm_connection_receive(&connection, &request) == 0) {
+            if (request.fd >= 0) {
+                if (spoil(request.fd, request.message.argument) != 0) {
+                    return 1;
+                }
+                close(request.fd);
+            }
+            answer_at_random(&connection, &request.message);
+        }
+        gm_connection_answer(&connection, (uint64_t)random() % 100, 0, 1); /* to what nobody asked */
     }
     return 0;
 }
@@ -296,8 +349,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(time_t end);
-    } table[] = {{"scribble", scribble}, {"counts", counts}, {"spin", spin},   {"flood", flood},
-                 {"talk", talk},         {"gifts", gifts},   {"churn", churn}, {"grab", grab}};
+    } table[] = {{"scribble", scribble}, {"counts", counts}, {"spin", spin}, {"flood", flood}, {"talk", talk},
+                 {"gifts", gifts},       {"churn", churn},   {"grab", grab}, {"lie", lie}};
     time_t end = time(NULL) + (argc > 2 ? atoi(argv[2]) : 1);
     srandom((unsigned)getpid());
     for (size_t i = 0; argc > 1 && i < sizeof table / sizeof table[0]; i++) {

@@ -1,5 +1,5 @@
 #!/bin/bash
-# hostile.sh - processes that write garbage into their page, never rest, flood the socket, say and send what nobody asked
+# hostile.sh - processes that write garbage into their page, never rest, lie, flood the socket, say and send what nobody asked
 # for, or die at any moment, all at once and as another user: they harm nobody else. GMLAKE_TEST_SECONDS says for how
 # long (60).
 # shellcheck source=lib.sh
@@ -47,7 +47,7 @@ harmless()
 shake()
 {
     local file
-    find "$mount/$1" -type f -perm -0400 2>/dev/null >"$work/files"
+    find "$mount/$1" -type f -perm -0400 ! -name trace_pipe 2>/dev/null >"$work/files" # that one is no text
     while read -r file; do
         if ! timeout 10 cat "$file" >"$work/text" 2>"$work/said"; then
             # Some files need an answer of the process, which has better things to do.
@@ -58,8 +58,28 @@ shake()
     done <"$work/files"
 }
 
+# pester PID: asks it for all that only it can do. Whatever it answers, who asked hears something in time.
+pester()
+{
+    local command
+    while read -r command; do
+        (cd "$mount/$1" 2>/dev/null && exec timeout 10 bash -c "$command") >"$work/text" 2>/dev/null
+        [ $? -ne 124 ] || complain "'$command' of a process that lies does not come back"
+    done <<'END'
+cat map
+echo 1M >reclaim
+echo on ring=1M >trace
+cat trace trace_pipe
+echo >peak
+cat peak current
+echo off >trace
+head -c 100000 trace_pipe
+echo max >reclaim
+END
+}
+
 declare -A kind
-for what in scribble counts spin flood talk gifts churn grab; do
+for what in scribble counts spin flood talk gifts churn grab lie; do
     HOSTILE_FILE=$mount/version GMLAKE_SOCKET=$socket "${other_user[@]}" "$hostile" $what "$seconds" 2>"$work/$what.err" &
     kind[$!]=$what
     client_pids+=($!)
@@ -69,6 +89,7 @@ while [ $SECONDS -lt $end ]; do
     harmless
     for pid in "${!kind[@]}"; do
         shake "$pid"
+        [ "${kind[$pid]}" != lie ] || pester "$pid"
     done
     [ "$failed" -lt 20 ] || break
 done

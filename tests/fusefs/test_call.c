@@ -49,7 +49,7 @@ static int set_up(void **state)
     close(identity.pidfd);
     fixture.fd = ends[0];
     fixture.daemon_fd = ends[1];
-    gm_line_open(&fixture.process->line, ends[1], GMLAKE_CTL_FEATURE_REQUESTS);
+    gm_line_open(&fixture.machine.calls, &fixture.process->line, ends[1], GMLAKE_CTL_FEATURE_REQUESTS);
     return rc;
 }
 
@@ -271,7 +271,8 @@ static void who_cannot_be_asked(void **state)
 {
     (void)state;
     struct outcome outcome;
-    gm_line_open(&fixture.process->line, fixture.daemon_fd, 0); /* from before there were requests */
+    gm_line_open(&fixture.machine.calls, &fixture.process->line, fixture.daemon_fd,
+                 0); /* from before there were requests */
     assert_error(call(&outcome), EOPNOTSUPP);
     assert_false(gm_line_takes_requests(&fixture.process->line));
     gm_line_tell(&fixture.process->line, GMLAKE_CTL_LOOK);
@@ -279,7 +280,7 @@ static void who_cannot_be_asked(void **state)
     assert_int_equal(recv(fixture.fd, &byte, 1, 0), -1);
     gm_line_close(&fixture.process->line);
     assert_error(call(&outcome), EAGAIN);
-    gm_line_open(&fixture.process->line, fixture.daemon_fd, GMLAKE_CTL_FEATURE_REQUESTS);
+    gm_line_open(&fixture.machine.calls, &fixture.process->line, fixture.daemon_fd, GMLAKE_CTL_FEATURE_REQUESTS);
     for (int i = 0; i < 100000; i++) { /* a socket that is full does not hold anybody up */
         gm_line_tell(&fixture.process->line, GMLAKE_CTL_LOOK);
     }
