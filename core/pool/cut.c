@@ -67,7 +67,7 @@ bool gm_cut_is_pressed(const struct gm_pool *pool)
  * programs, whatever an iteration serves. A pool that stayed within its bound for a whole iteration has enough for the
  * next.
  */
-static void watch_live(struct gm_pool *pool)
+void gm_cut_watch(struct gm_pool *pool)
 {
     uint64_t live = pool->counts.requested;
     uint64_t swing = pool->counts.requested_peak / SWING;
@@ -79,6 +79,7 @@ static void watch_live(struct gm_pool *pool)
         pool->short_turn = live;
         if (pool->short_falls == SHORT_FALLS) {
             pool->short_until = pool->served_bytes;
+            pool->asked_until = gm_cut_is_pressed(pool) ? pool->asked_until : pool->served_bytes;
         }
     }
 }
@@ -151,7 +152,6 @@ static uint32_t cut(struct gm_pool *pool, uint32_t index, uint32_t head)
 
 uint32_t gm_cut_if_worth(struct gm_pool *pool, uint32_t index, uint32_t head, uint32_t taken)
 {
-    watch_live(pool);
     const struct gm_chunk *chunk = gm_chunk(pool, index);
     uint64_t rest = (uint64_t)(chunk->pages - head) << GM_PAGE_SHIFT;
     if (rest < gm_tunable(GMLAKE_TUNABLE_cut_min) || gm_tunable(GMLAKE_TUNABLE_cut_budget) == 0 ||

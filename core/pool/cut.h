@@ -21,6 +21,12 @@
  */
 uint32_t gm_cut_if_worth(struct gm_pool *pool, uint32_t index, uint32_t head, uint32_t taken);
 
+/*
+ * Looks whether memory still counts as short. Called for every block placed while it does: a fall of live memory that
+ * nobody looks at is not counted, and then blocks go on asking for cuts, and for events, iteration after iteration.
+ */
+void gm_cut_watch(struct gm_pool *pool);
+
 /* The pool has outgrown its bound: memory is short for a while. */
 void gm_cut_note_over(struct gm_pool *pool);
 

@@ -154,6 +154,7 @@ int gm_stitch_run(struct gm_pool *pool, const struct gm_request *request, const 
 
 bool gm_stitch_cut_at_end(struct gm_pool *pool, uint32_t gap, uint32_t start, uint32_t units)
 {
+    gm_cut_watch(pool);
     const struct gm_range *range = gm_range(pool, gm_node(pool, gap)->range);
     uint32_t last = (start + units - 1) / GM_PAGE_UNITS;
     const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, last);
