@@ -7,6 +7,10 @@
 #include "process.h"
 #include "target.h"
 
+#include <stddef.h>
+
+#define ORIGINS 64
+
 atomic_uint gm_capture_count;
 
 bool gm_capture_is_in_graph(CUstream stream)
@@ -65,52 +69,111 @@ static void expect_capture(void)
     atomic_fetch_add_explicit(&gm_capture_count, 1, memory_order_relaxed);
 }
 
-static CUresult begun(CUresult rc)
+static void uncount(void)
 {
+    atomic_fetch_sub_explicit(&gm_capture_count, 1, memory_order_relaxed);
+}
+
+/* Begun and not ended, as far as there is room: a stream that is destroyed takes its capture with it. */
+static struct {
+    _Atomic(CUstream) stream; /* NULL: unused */
+    _Atomic(CUcontext) context;
+} origins[ORIGINS];
+
+static CUresult begun(CUstream stream, CUresult rc)
+{
+    CUcontext context = NULL;
     if (rc != CUDA_SUCCESS) {
-        atomic_fetch_sub_explicit(&gm_capture_count, 1, memory_order_relaxed);
+        uncount();
+        return rc;
+    }
+    (void)gm_driver_stream_get_ctx(stream, &context);
+    for (size_t i = 0; i < ORIGINS; i++) {
+        CUstream unused = NULL;
+        if (atomic_compare_exchange_strong(&origins[i].stream, &unused, stream)) {
+            atomic_store(&origins[i].context, context);
+            break;
+        }
     }
     return rc;
+}
+
+/* Whether a capture on @stream was noted; it is not any more. */
+static bool drop_origin(CUstream stream)
+{
+    for (size_t i = 0; i < ORIGINS; i++) {
+        CUstream noted = stream;
+        if (atomic_compare_exchange_strong(&origins[i].stream, &noted, NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void gm_capture_end_stream(CUstream stream)
+{
+    if (atomic_load_explicit(&gm_capture_count, memory_order_relaxed) != 0 && drop_origin(stream)) {
+        uncount();
+    }
+}
+
+void gm_capture_end_context(CUcontext context)
+{
+    bool any = context != NULL && atomic_load_explicit(&gm_capture_count, memory_order_relaxed) != 0;
+    for (size_t i = 0; any && i < ORIGINS; i++) {
+        CUstream stream = atomic_load(&origins[i].stream);
+        if (stream != NULL && atomic_load(&origins[i].context) == context &&
+            atomic_compare_exchange_strong(&origins[i].stream, &stream, NULL)) {
+            uncount();
+        }
+    }
 }
 
 /* An end that fails may or may not have ended the capture: what the stream said before and says now decides. */
 static CUresult ended(CUstream stream, bool was_captured, CUresult rc)
 {
     if (was_captured && !gm_capture_is_in_graph(stream)) {
-        atomic_fetch_sub_explicit(&gm_capture_count, 1, memory_order_relaxed);
+        (void)drop_origin(stream);
+        uncount();
     }
     return rc;
+}
+
+/* What stream 0 means to the calls whose names end in _ptsz. */
+static CUstream thread_stream(CUstream stream)
+{
+    return stream == NULL ? CU_STREAM_PER_THREAD : stream;
 }
 
 CUresult gm_hook_stream_begin_capture(CUstream stream)
 {
     expect_capture();
-    return begun(gm_driver_stream_begin_capture(stream));
+    return begun(stream, gm_driver_stream_begin_capture(stream));
 }
 
 CUresult gm_hook_stream_begin_capture_ptsz(CUstream stream)
 {
     expect_capture();
-    return begun(gm_driver_stream_begin_capture_ptsz(stream));
+    return begun(thread_stream(stream), gm_driver_stream_begin_capture_ptsz(stream));
 }
 
 CUresult gm_hook_stream_begin_capture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
     expect_capture();
-    return begun(gm_driver_stream_begin_capture_v2(stream, mode));
+    return begun(stream, gm_driver_stream_begin_capture_v2(stream, mode));
 }
 
 CUresult gm_hook_stream_begin_capture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 {
     expect_capture();
-    return begun(gm_driver_stream_begin_capture_v2_ptsz(stream, mode));
+    return begun(thread_stream(stream), gm_driver_stream_begin_capture_v2_ptsz(stream, mode));
 }
 
 CUresult gm_hook_stream_begin_capture_to_graph(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
                                                const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
 {
     expect_capture();
-    return begun(gm_driver_stream_begin_capture_to_graph(stream, graph, dependencies, edges, count, mode));
+    return begun(stream, gm_driver_stream_begin_capture_to_graph(stream, graph, dependencies, edges, count, mode));
 }
 
 CUresult gm_hook_stream_begin_capture_to_graph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
@@ -118,7 +181,8 @@ CUresult gm_hook_stream_begin_capture_to_graph_ptsz(CUstream stream, CUgraph gra
                                                     CUstreamCaptureMode mode)
 {
     expect_capture();
-    return begun(gm_driver_stream_begin_capture_to_graph_ptsz(stream, graph, dependencies, edges, count, mode));
+    return begun(thread_stream(stream),
+                 gm_driver_stream_begin_capture_to_graph_ptsz(stream, graph, dependencies, edges, count, mode));
 }
 
 CUresult gm_hook_stream_end_capture(CUstream stream, CUgraph *graph)
@@ -129,7 +193,7 @@ CUresult gm_hook_stream_end_capture(CUstream stream, CUgraph *graph)
 
 CUresult gm_hook_stream_end_capture_ptsz(CUstream stream, CUgraph *graph)
 {
-    CUstream meant = stream == NULL ? CU_STREAM_PER_THREAD : stream;
+    CUstream meant = thread_stream(stream);
     bool was_captured = gm_capture_is_in_graph(meant);
     return ended(meant, was_captured, gm_driver_stream_end_capture_ptsz(stream, graph));
 }

@@ -8,9 +8,9 @@
  * what it would be needed for is done before a capture begins.
  *
  * STRUCTURE    The captures are counted where they begin and end, so that a process without one, nearly always, pays
- *              one load; with one, the driver is asked about the stream at hand. A capture whose stream is destroyed
- *              stays counted: slower, never wrong.
- * CONCURRENCY  one atomic counter, and a scope on the caller's stack.
+ *              one load; with one, the driver is asked about the stream at hand. A capture also ends with its stream or
+ *              context, for which the first of those open are noted.
+ * CONCURRENCY  atomics, and a scope on the caller's stack.
  */
 #ifndef GM_CAPTURE_H
 #define GM_CAPTURE_H
@@ -76,6 +76,10 @@ static inline CUresult gm_capture_verdict(void)
     return __builtin_expect(atomic_load_explicit(&gm_capture_count, memory_order_relaxed) != 0, 0) ? gm_capture_ask()
                                                                                                    : CUDA_SUCCESS;
 }
+
+/* A stream, or a context, has been destroyed: so are the captures that began on it. */
+void gm_capture_end_stream(CUstream stream);
+void gm_capture_end_context(CUcontext context);
 
 /* Makes @table refuse a context synchronisation while a capture is open. */
 void gm_capture_guard(struct gm_cu *table);

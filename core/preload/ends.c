@@ -3,6 +3,7 @@
  *
  * CONCURRENCY  atomics; the rest is target.h's.
  */
+#include "capture.h"
 #include "charged.h"
 #include "hooks.h"
 #include "process.h"
@@ -26,16 +27,24 @@ static void forget_stream(CUstream stream)
     gm_process_leave();
 }
 
+static CUresult forgotten(CUstream stream, CUresult rc)
+{
+    if (rc == CUDA_SUCCESS) {
+        gm_capture_end_stream(stream);
+    }
+    return rc;
+}
+
 CUresult gm_hook_stream_destroy(CUstream stream)
 {
     forget_stream(stream);
-    return gm_driver_stream_destroy(stream);
+    return forgotten(stream, gm_driver_stream_destroy(stream));
 }
 
 CUresult gm_hook_stream_destroy_v2(CUstream stream)
 {
     forget_stream(stream);
-    return gm_driver_stream_destroy_v2(stream);
+    return forgotten(stream, gm_driver_stream_destroy_v2(stream));
 }
 
 /* --- contexts that begin ------------------------------------------------------------------------------------------ */
@@ -128,6 +137,7 @@ static CUresult destroyed(CUcontext context, bool is_ours, CUresult rc)
 {
     if (rc == CUDA_SUCCESS) {
         gm_target_note_end();
+        gm_capture_end_context(context);
     }
     if (is_ours) {
         end(context, rc == CUDA_SUCCESS);
@@ -156,6 +166,7 @@ static CUresult released(CUdevice device, CUresult rc)
     if (rc == CUDA_SUCCESS && gm_driver_device_primary_ctx_get_state(device, &flags, &active) == CUDA_SUCCESS &&
         active == 0) {
         gm_target_note_end();
+        gm_capture_end_context(context);
         if (is_to_end(context)) {
             end(context, true);
         }

@@ -175,3 +175,30 @@ void scenario_captures_owed(void)
         say("cuCtxSynchronize", cu.cuCtxSynchronize_());
     }
 }
+
+/* A capture ends with its stream, or with its context; afterwards what plain frees owe can be paid again. */
+void scenario_captures_dropped(void)
+{
+    CUdeviceptr address;
+    CUdevice device;
+    CUcontext made;
+    start(0);
+    need("cuDeviceGet", cu.cuDeviceGet_(&device, 0));
+    need("cuMemAlloc", cu.cuMemAlloc_(&address, 30 * MIB));
+    for (int round = 0; round < 4; round++) {
+        printf("%s is destroyed\n", round % 2 == 0 ? "the stream" : "the context");
+        if (round % 2 != 0) {
+            need("cuCtxCreate", cu.cuCtxCreate_(&made, NULL, 0, device));
+        }
+        CUstream stream = new_stream();
+        need("cuStreamBeginCapture", cu.cuStreamBeginCapture_(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        say("destroy", round % 2 == 0 ? cu.cuStreamDestroy_(stream) : cu.cuCtxDestroy_(made));
+        need("cuCtxSetCurrent", cu.cuCtxSetCurrent_(context));
+        for (int i = 0; i < 3; i++) {
+            say("cuMemFree", cu.cuMemFree_(address));
+            say("cuMemAlloc", cu.cuMemAlloc_(&address, 30 * MIB));
+        }
+        use("holds its bytes", address, 30 * MIB);
+    }
+    say("cuMemFree", cu.cuMemFree_(address));
+}

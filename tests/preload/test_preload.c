@@ -174,6 +174,15 @@ static void what_a_free_owes_is_paid_before_a_capture(void **state)
     run_free(&run);
 }
 
+static void a_capture_ends_with_its_stream_or_context(void **state)
+{
+    (void)state;
+    run_set_environment("SIMCUDA_MEMORY=46M");
+    struct run run = exercise(EXERCISE, "proc0", "captures-dropped");
+    run_clear_environment();
+    expect_served(&run, "cuMemAlloc_v2");
+}
+
 static void a_thread_without_a_context_may_ask_and_free(void **state)
 {
     (void)state;
@@ -400,6 +409,7 @@ int main(void)
         cmocka_unit_test(captures_are_as_legal_as_before),
         cmocka_unit_test(another_threads_capture_forbids_what_it_did),
         cmocka_unit_test(what_a_free_owes_is_paid_before_a_capture),
+        cmocka_unit_test(a_capture_ends_with_its_stream_or_context),
         cmocka_unit_test(a_thread_without_a_context_may_ask_and_free),
         cmocka_unit_test(memory_is_the_devices_that_the_call_means),
         cmocka_unit_test(every_context_is_served),

@@ -3,6 +3,7 @@
  */
 #include "context.h"
 
+#include "capture.h"
 #include "event.h"
 #include "objects.h"
 #include "plain.h"
@@ -84,6 +85,9 @@ void sim_context_destroy(struct sim_context *context)
     /* Work on streams of other contexts may use or free this one's memory. */
     for (int i = 0; i < sim_device_count(); i++) {
         sim_device_wait(sim_device_at(i));
+    }
+    for (struct sim_stream *stream = context->streams; stream != NULL; stream = stream->next) {
+        sim_capture_abandon(stream);
     }
     while (context->plain != NULL) {
         sim_plain_drop(context->plain);
