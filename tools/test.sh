@@ -13,7 +13,8 @@ Builds every preset that is tested and runs its tests, on the simulated driver: 
 
   --quick           the release build and its tests only
   --only STEP,...   these steps only (see --list); "none" for what the options below add alone
-  --soak SECONDS    also each random test for so long, under AddressSanitizer and ThreadSanitizer
+  --soak SECONDS    also each random test, and the daemon among hostile processes, for so long, under AddressSanitizer
+                    and ThreadSanitizer
   --fuzz SECONDS    also every fuzz target for so long
   --gpu             also the tests that need a real GPU
   --coverage        also line and branch coverage of core and fusefs
@@ -30,11 +31,12 @@ steps=(
     "release:optimised build, every test but gpu, bench and long"
     "asan:AddressSanitizer and UndefinedBehaviorSanitizer on unit, integration and stress tests"
     "tsan:ThreadSanitizer on unit and stress tests"
+    "parsers:the parsers and the protocol under libFuzzer, side by side for a minute"
     "clang:clang, warnings as errors, the project's own driver header; unit tests"
     "analyse:clang-tidy and cppcheck"
 )
 extra_steps=(
-    "soak:each random test for --soak SECONDS"
+    "soak:each random test, and hostile processes at the daemon, for --soak SECONDS"
     "fuzz:every fuzz target for --fuzz SECONDS"
     "gpu:the tests that need a real GPU"
     "coverage:lines and branches of core and fusefs that the tests reach"
@@ -92,6 +94,15 @@ step_analyse()
     return "$failed"
 }
 
+# run_script PRESET SCRIPT NAME=VALUE...: a test that is a script, with what ctest would give it, for as long as it takes.
+run_script()
+{
+    local build=$root_dir/build/$1 script=$root_dir/tests/$2
+    shift 2
+    env "$@" GMLAKE_TEST_SOURCE_DIR="$root_dir" GMLAKE_TEST_BUILD_DIR="$build" GMLAKE_TEST_BIN_DIR="$build/bin" \
+        GMLAKE_TEST_LIB_DIR="$build/lib" GMLAKE_TEST_SIMCUDA_DIR="$build/lib/simcuda" GMLAKE_TEST_SANITIZE=yes "$script"
+}
+
 # The random tests, one thread and then four, with a seed that is printed so that a failure can be had again.
 step_soak()
 {
@@ -109,6 +120,39 @@ step_soak()
                 --seconds "$soak_seconds" --threads "$threads" --seed "$seed" >"$root_dir/build/soak.log" 2>&1 || failed=1
             tail -n $((failed * 40 + 1)) "$root_dir/build/soak.log"
         done
+        note "$preset, hostile processes: $soak_seconds s"
+        run_script "$preset" fusefs/hostile.sh "GMLAKE_TEST_SECONDS=$soak_seconds" >"$root_dir/build/soak.log" 2>&1 ||
+            failed=1
+        tail -n $((failed * 40 + 1)) "$root_dir/build/soak.log"
+    done
+    return "$failed"
+}
+
+# fuzz_target NAME SECONDS: from its corpus on, which stays as it is.
+fuzz_target()
+{
+    local name=$1 scratch code=0
+    scratch=$(mktemp -d)
+    "$root_dir/build/fuzz/tests/fuzz_$name" -max_total_time="$2" -print_final_stats=1 \
+        -artifact_prefix="$root_dir/build/fuzz/" "$scratch" "$root_dir/tests/fuzz/corpus/$name" \
+        >"$root_dir/build/fuzz-$name.log" 2>&1 || code=1
+    [ "$code" -eq 0 ] || tail -n 30 "$root_dir/build/fuzz-$name.log"
+    printf '%s: %s\n' "$name" "$(grep -E 'number_of_executed_units' "$root_dir/build/fuzz-$name.log")"
+    rm -rf "$scratch"
+    return "$code"
+}
+
+step_parsers()
+{
+    need_packages "${build_packages[@]}" clang libclang-rt-14-dev
+    build_preset fuzz || return 1
+    local name failed=0 pids=()
+    for name in parse tunable message snapshot; do
+        fuzz_target "$name" 60 &
+        pids+=($!)
+    done
+    for name in "${pids[@]}"; do
+        wait "$name" || failed=1
     done
     return "$failed"
 }
@@ -117,22 +161,13 @@ step_fuzz()
 {
     need_packages "${build_packages[@]}" clang libclang-rt-14-dev
     build_preset fuzz || return 1
-    local target name scratch failed=0 targets=0
-    scratch=$(mktemp -d)
+    local target failed=0 targets=0
     for target in "$root_dir"/build/fuzz/tests/fuzz_*; do
         [ -x "$target" ] || continue
         targets=$((targets + 1))
-        name=${target##*/fuzz_}
-        mkdir -p "$scratch/$name"
-        note "$name: $fuzz_seconds s"
-        "$target" -max_total_time="$fuzz_seconds" -print_final_stats=1 -artifact_prefix="$root_dir/build/fuzz/" \
-            "$scratch/$name" "$root_dir/tests/fuzz/corpus/$name" >"$root_dir/build/fuzz-$name.log" 2>&1 || {
-            tail -n 30 "$root_dir/build/fuzz-$name.log"
-            failed=1
-        }
-        grep -E 'number_of_executed_units' "$root_dir/build/fuzz-$name.log"
+        note "${target##*/fuzz_}: $fuzz_seconds s"
+        fuzz_target "${target##*/fuzz_}" "$fuzz_seconds" || failed=1
     done
-    rm -rf "$scratch"
     [ "$targets" -gt 0 ] || die "no fuzz target was built"
     return "$failed"
 }
