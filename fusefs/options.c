@@ -121,6 +121,9 @@ static int set_user(struct gm_options *out, const char *value)
     if (value[0] == '\0' || strlen(value) >= sizeof out->user) {
         return usage_error("not a user: ", value);
     }
+    if (geteuid() != 0) {
+        return usage_error("only root can become another user: ", value);
+    }
     snprintf(out->user, sizeof out->user, "%s", value);
     return -1;
 }

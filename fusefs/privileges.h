@@ -10,8 +10,8 @@
 
 /*
  * As root, becomes @user, or GM_USER where @user is empty, with that user's own groups only and no capability. Without
- * such a user, and for others than root, nothing happens; but -ENOENT if a @user that was asked for is not there and
- * -EPERM if it is not root who asked. The reason is in the log. One thread only.
+ * such a user, and for others than root, nothing happens; but -ENOENT, with the reason in the log, if a @user that was
+ * asked for is not there. One thread only.
  */
 int gm_privileges_drop(const char *user);
 

@@ -57,6 +57,15 @@ static void every_option_is_taken(void **state)
     assert_string_equal(options.textfile_directory, "/c");
     assert_int_equal(options.textfile_seconds, 15);
     assert_false(options.daemonize);
+    assert_int_equal(options.keeping, GM_KEEPING_SELF);
+    assert_int_equal(parse("-m /a -s /b --keeper service", &options), -1);
+    assert_int_equal(options.keeping, GM_KEEPING_SERVICE);
+    assert_int_equal(parse("-m /a -s /b -k none", &options), -1);
+    assert_int_equal(options.keeping, GM_KEEPING_NONE);
+    assert_int_equal(parse("-m /a -s /b -k somebody", &options), 2);
+    /* Another user is root's to choose. */
+    assert_int_equal(parse("-m /a -s /b --user daemon", &options), getuid() == 0 ? -1 : 2);
+    assert_string_equal(options.user, getuid() == 0 ? "daemon" : "");
 }
 
 static void relative_paths_are_made_absolute(void **state)
