@@ -351,6 +351,11 @@ int gm_calls_run(struct gm_calls *calls)
     return next_ns == UINT64_MAX ? -1 : (int)((next_ns - now + 999999) / 1000000);
 }
 
+void gm_calls_wake(const struct gm_calls *calls)
+{
+    eventfd_write(calls->wake_fd, 1);
+}
+
 void gm_calls_cancel(struct gm_calls *calls, int error)
 {
     pthread_mutex_lock(&calls->lock);

@@ -88,6 +88,9 @@ void gm_calls_gone(struct gm_calls *calls, const struct gm_process *process);
 /* Tells of every call that is decided. Gives the milliseconds until the next deadline; -1: there is none. */
 int gm_calls_run(struct gm_calls *calls);
 
+/* Has the file system's thread come by, from any thread. */
+void gm_calls_wake(const struct gm_calls *calls);
+
 /* Ends every call with @error. */
 void gm_calls_cancel(struct gm_calls *calls, int error);
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@ struct gm_open_file {
     unsigned asked;                    /* questions under way */
     struct gm_watermark watermark;     /* of peak */
     struct gm_blocks blocks;           /* of map */
+    struct gm_watch watch;             /* of events */
     struct gm_open_file *next, **link; /* in its chain of the table; *link points here */
 };
 
@@ -78,6 +80,7 @@ static void close_file(struct gm_files *files, struct gm_open_file *file)
     }
     forget_text(files, file);
     gm_watermark_forget(file->process, &file->watermark);
+    gm_watch_forget(&files->watches, &file->watch);
     gm_process_release(file->process);
     free(file);
 }
@@ -105,11 +108,9 @@ static bool is_stream(const struct gm_open_file *file)
     return file->node->argument == GM_NODE_STREAM;
 }
 
-/*
- * The open file of a request, which an earlier daemon may have opened. -ESRCH its process is gone (what was recorded of
- * one can still be read); -ENOMEM.
- */
-static int file_of(struct gm_files *files, uint64_t inode, const struct fuse_file_info *info, struct gm_open_file **out)
+/* The open file of a request, which an earlier daemon may have opened. -ESRCH, -ENOMEM. */
+static int find_or_add(struct gm_files *files, uint64_t inode, const struct fuse_file_info *info,
+                       struct gm_open_file **out)
 {
     const struct gm_node *node;
     struct gm_process *process;
@@ -123,6 +124,18 @@ static int file_of(struct gm_files *files, uint64_t inode, const struct fuse_fil
     }
     if (file == NULL) {
         return -ENOMEM;
+    }
+    *out = file;
+    return 0;
+}
+
+/* The same to be read or written. -ESRCH its process is gone; what was recorded of one can still be read. */
+static int file_of(struct gm_files *files, uint64_t inode, const struct fuse_file_info *info, struct gm_open_file **out)
+{
+    struct gm_open_file *file;
+    int rc = find_or_add(files, inode, info, &file);
+    if (rc < 0) {
+        return rc;
     }
     if (file->process != NULL && atomic_load(&file->process->gone) && !is_stream(file)) {
         return -ESRCH;
@@ -198,6 +211,7 @@ static struct gm_view view_of(const struct gm_files *files, struct gm_open_file 
         .argument = file->node->argument,
         .watermark = &file->watermark,
         .blocks = &file->blocks,
+        .shown = &file->watch.shown,
     };
 }
 
@@ -342,4 +356,23 @@ void gm_file_write(struct gm_files *files, fuse_req_t request, uint64_t inode, c
     } else {
         fuse_reply_write(request, size);
     }
+}
+
+/* ---- polling -------------------------------------------------------------------------------------------------- */
+
+void gm_file_poll(struct gm_files *files, fuse_req_t request, uint64_t inode, const struct fuse_file_info *info)
+{
+    struct gm_open_file *file;
+    unsigned ready = POLLIN | POLLRDNORM;
+    int rc = find_or_add(files, inode, info, &file);
+    if (rc < 0) {
+        fuse_reply_err(request, -rc);
+        return;
+    }
+    if (file->node->argument == GM_NODE_EVENTS) {
+        ready = gm_watch_poll(&files->watches, &file->watch, file->process, gm_session_poller(files->watches.session));
+    } else if (file->node->store != NULL) {
+        ready |= POLLOUT | POLLWRNORM;
+    }
+    fuse_reply_poll(request, ready);
 }

@@ -13,6 +13,7 @@
 
 #include "machine.h"
 #include "session.h"
+#include "watch.h"
 
 /* Chains in the table of open files. */
 #define GM_FILE_CHAINS 1024u
@@ -21,6 +22,7 @@ struct gm_open_file;
 
 struct gm_files {
     struct gm_machine *machine;
+    struct gm_watches watches;
     uint64_t kept; /* bytes of text in open files */
     struct gm_open_file *chain[GM_FILE_CHAINS];
 };
@@ -31,6 +33,7 @@ void gm_file_read(struct gm_files *files, fuse_req_t request, uint64_t inode, si
                   const struct fuse_file_info *info);
 void gm_file_write(struct gm_files *files, fuse_req_t request, uint64_t inode, const char *bytes, size_t size,
                    const struct fuse_file_info *info);
+void gm_file_poll(struct gm_files *files, fuse_req_t request, uint64_t inode, const struct fuse_file_info *info);
 void gm_file_release(struct gm_files *files, fuse_req_t request, const struct fuse_file_info *info);
 
 /* Closes every file. No call is under way. */

@@ -257,6 +257,14 @@ static void fs_write(fuse_req_t request, fuse_ino_t inode, const char *bytes, si
     gm_file_write(&fs_of(request)->files, request, inode, bytes, size, info);
 }
 
+static void fs_poll(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info, struct fuse_pollhandle *handle)
+{
+    if (handle != NULL) {
+        fuse_pollhandle_destroy(handle); /* the kernel is told by its own number, see watch.h */
+    }
+    gm_file_poll(&fs_of(request)->files, request, inode, info);
+}
+
 static void fs_release(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
 {
     (void)inode;
@@ -332,6 +340,7 @@ static const struct fuse_lowlevel_ops operations = {
     .open = fs_open,
     .read = fs_read,
     .write = fs_write,
+    .poll = fs_poll,
     .release = fs_release,
     .statfs = fs_statfs,
     .mknod = fs_mknod,
@@ -361,13 +370,21 @@ int gm_fs_open(struct gm_machine *machine, int fd, struct gm_fs **out)
         free(fs);
         return rc;
     }
+    gm_watches_init(&fs->files.watches, machine, fs->session);
     *out = fs;
     return 0;
 }
 
+static int turn(void *owner)
+{
+    struct gm_fs *fs = owner;
+    int calls = gm_calls_run(&fs->machine->calls);
+    return gm_session_earlier(calls, gm_watches_run(&fs->files.watches));
+}
+
 int gm_fs_run(struct gm_fs *fs, int signal_fd, int beat_ms, void (*beat)(void *), void *argument)
 {
-    return gm_session_run(fs->session, &fs->machine->calls, signal_fd, beat_ms, beat, argument);
+    return gm_session_run(fs->session, turn, fs->machine->calls.wake_fd, signal_fd, beat_ms, beat, argument);
 }
 
 void gm_fs_close(struct gm_fs *fs)

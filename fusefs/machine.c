@@ -3,6 +3,7 @@
  */
 #include "machine.h"
 
+#include "events.h"
 #include "tunables.h"
 
 #include <errno.h>
@@ -213,6 +214,7 @@ static bool remove_locked(struct gm_machine *machine, const struct gm_process *p
 /* A row of the state for @process, with the next serial. */
 static int register_locked(struct gm_machine *machine, struct gm_process *process)
 {
+    process->state = machine->state;
     const struct gm_identity *who = &process->identity;
     for (unsigned i = 0; i < GM_STATE_PROCESSES; i++) {
         struct gm_state_process *row = &machine->state->process[i];
@@ -223,6 +225,9 @@ static int register_locked(struct gm_machine *machine, struct gm_process *proces
             row->gid = who->gid;
             atomic_store(&row->features, 0);
             process->place = i;
+            row->stale = row->has_past = 0;
+            memset(row->counted, 0, sizeof row->counted);
+            process->row = row;
             process->serial = atomic_fetch_add(&machine->state->head.next_serial, 1);
             atomic_store(&row->serial, process->serial);
             return 0;
@@ -257,6 +262,8 @@ int gm_machine_add(struct gm_machine *machine, const struct gm_identity *identit
         destroy_process(process);
         return rc;
     }
+    gm_event_raise(machine->state, GM_MACHINE_EVENT_register, 1);
+    gm_calls_wake(&machine->calls);
     *out = process;
     return 0;
 }
@@ -268,8 +275,10 @@ int gm_machine_restore(struct gm_machine *machine, const struct gm_identity *ide
     if (process == NULL) {
         return -errno;
     }
+    process->state = machine->state;
     process->place = place;
-    process->serial = atomic_load(&machine->state->process[place].serial);
+    process->row = &machine->state->process[place];
+    process->serial = atomic_load(&process->row->serial);
     pthread_mutex_lock(&machine->lock);
     int rc = insert_locked(machine, process);
     if (rc == 0) {
@@ -291,16 +300,32 @@ int gm_machine_restore(struct gm_machine *machine, const struct gm_identity *ide
     return 0;
 }
 
+/* Looks at the process for the last time: its row is another's soon. */
+static struct gm_state_process *take_row(struct gm_process *process)
+{
+    pthread_mutex_lock(&process->last_lock);
+    (void)gm_process_look_locked(process);
+    struct gm_state_process *row = process->row;
+    process->row = NULL;
+    pthread_mutex_unlock(&process->last_lock);
+    return row;
+}
+
 void gm_machine_remove(struct gm_machine *machine, struct gm_process *process)
 {
+    struct gm_state_process *row = take_row(process);
     pthread_mutex_lock(&machine->lock);
     bool found = remove_locked(machine, process);
     if (found) {
-        atomic_store(&machine->state->process[process->place].serial, 0);
+        atomic_store(&row->serial, 0);
     }
     atomic_store(&process->gone, true);
     pthread_mutex_unlock(&machine->lock);
+    if (found) {
+        gm_event_raise(machine->state, GM_MACHINE_EVENT_exit, 1);
+    }
     gm_calls_gone(&machine->calls, process);
+    gm_calls_wake(&machine->calls); /* who polls hears of it */
     if (found) {
         gm_process_release(process);
     }
@@ -346,17 +371,42 @@ unsigned gm_machine_process_count(struct gm_machine *machine)
     return count;
 }
 
-void gm_process_read(struct gm_process *process, struct gm_reading *out)
+struct gm_age gm_process_look_locked(struct gm_process *process)
 {
     struct timespec now;
-    pthread_mutex_lock(&process->last_lock);
-    int rc = gm_snapshot_read(process->pages.stats, &process->last);
-    out->snapshot = process->last;
-    pthread_mutex_unlock(&process->last_lock);
+    int rc = 0;
+    /* The number before the copy: what was published meanwhile is read again next time. */
+    uint64_t sequence = atomic_load_explicit(&process->pages.stats->sequence, memory_order_acquire);
+    if (sequence != process->last_sequence || sequence == 0) {
+        rc = gm_snapshot_read(process->pages.stats, &process->last);
+        process->last_sequence = rc == 0 ? sequence : 0;
+    }
     clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    uint64_t published = out->snapshot.published_ns;
+    uint64_t published = process->last.published_ns;
     uint64_t age_ns = published > 0 && published < now_ns ? now_ns - published : 0;
-    out->age_us = age_ns / 1000;
-    out->stale = (rc < 0 && rc != -ENODATA) || age_ns > STALE_NS;
+    struct gm_age age = {age_ns / 1000, (rc < 0 && rc != -ENODATA) || age_ns > STALE_NS};
+    if (process->row != NULL) {
+        gm_events_note(process->state, process->row, &process->last, age.stale);
+    }
+    return age;
+}
+
+void gm_process_read(struct gm_process *process, struct gm_reading *out)
+{
+    pthread_mutex_lock(&process->last_lock);
+    struct gm_age age = gm_process_look_locked(process);
+    out->snapshot = process->last;
+    pthread_mutex_unlock(&process->last_lock);
+    out->age_us = age.us;
+    out->stale = age.stale;
+}
+
+void gm_process_has_past(struct gm_process *process)
+{
+    pthread_mutex_lock(&process->last_lock);
+    if (process->row != NULL) {
+        process->row->has_past = 1;
+    }
+    pthread_mutex_unlock(&process->last_lock);
 }

@@ -7,7 +7,7 @@
  * CONCURRENCY  machine->lock guards the table, the machine's tunables and every change of a tunables page; it is held
  *              for lookups and stores only, never over a system call that can wait. The socket thread adds and
  *              removes, the file system and text file threads look up.
- *              process->last_lock guards process->last; it is taken with nothing else held.
+ *              process->last_lock guards process->last and what goes with it; it is a leaf.
  */
 #ifndef GM_MACHINE_H
 #define GM_MACHINE_H
@@ -46,6 +46,9 @@ struct gm_process {
     _Atomic uint64_t changed_at[GMLAKE_TUNABLE_COUNT]; /* the page's change count after a word's last change; 0 never */
     pthread_mutex_t last_lock;
     struct gm_snapshot last;         /* guarded by last_lock: the last snapshot that made sense */
+    uint64_t last_sequence;          /* guarded by last_lock: of the page before that was read; 0: read again */
+    struct gm_state *state;          /* fixed; the machine's */
+    struct gm_state_process *row;    /* guarded by last_lock; NULL once the process is gone */
     struct gm_line line;             /* what the daemon asks of it */
     struct gm_watermark *watermarks; /* the file system's: files whose peak was reset (ask.h) */
     struct gm_ring *ring;            /* the file system's: the last trace that was switched on; NULL: none was */
@@ -115,7 +118,16 @@ void gm_machine_set_tunable(struct gm_machine *machine, struct gm_process *proce
 /* The machine-wide override, or GMLAKE_CTL_NO_OVERRIDE. */
 uint64_t gm_machine_tunable(struct gm_machine *machine, unsigned which);
 
-/* Reads what @process published. */
+/* Reads what @process published, and counts what has happened (events.h). */
 void gm_process_read(struct gm_process *process, struct gm_reading *out);
+
+/* The same without a copy: what is there is process->last. The caller has last_lock. Gives its age and staleness. */
+struct gm_age {
+    uint64_t us;
+    bool stale;
+} gm_process_look_locked(struct gm_process *process);
+
+/* What @process has published so far is in the machine's counters already, from an earlier registration. */
+void gm_process_has_past(struct gm_process *process);
 
 #endif

@@ -18,6 +18,7 @@
 enum gm_place { GM_IN_NOTHING, GM_IN_ROOT, GM_IN_MACHINE_TUNABLES, GM_IN_PROCESS, GM_IN_PROCESS_TUNABLES };
 
 struct gm_blocks;
+struct gm_counts;
 struct gm_question;
 
 /* Whom a file is read or written for, and what is kept for the open file. */
@@ -29,6 +30,7 @@ struct gm_view {
     struct gm_question *question;   /* to be filled in where the process must be asked (ask.h) */
     struct gm_watermark *watermark; /* of peak */
     struct gm_blocks *blocks;       /* of map */
+    struct gm_counts *shown;        /* of events: what the reader sees */
 };
 
 /* Appends the file's text: 0 or -errno, which the reader gets; or GM_ASKED. */
@@ -40,12 +42,15 @@ typedef int gm_store(const struct gm_view *view, const char *text, size_t length
 /* Argument of a file that is no text of one moment: each read shows what has come since the last. */
 #define GM_NODE_STREAM 0xffffffffu
 
+/* Argument of a file of counters, which can be waited for in poll(2) until one changes. */
+#define GM_NODE_EVENTS 0xfffffffeu
+
 struct gm_node {
     const char *name;    /* NULL: a process's directory, named by its pid */
     enum gm_place in;    /* the directory that has it */
     enum gm_place holds; /* directories: what it has */
     mode_t mode;
-    unsigned argument; /* which tunable; or GM_NODE_STREAM */
+    unsigned argument; /* which tunable; or GM_NODE_STREAM, GM_NODE_EVENTS */
     gm_show *show;     /* files: what is read; NULL: cannot be read */
     gm_store *store;   /* NULL: cannot be written */
     const char *help;  /* one line for the manual */

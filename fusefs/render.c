@@ -3,6 +3,7 @@
  */
 #include "render.h"
 
+#include "events.h"
 #include "metrics.h"
 #include "procfs.h"
 #include "tunables.h"
@@ -110,6 +111,27 @@ int gm_show_machine_tunable(const struct gm_view *view, struct gm_text *out)
         add_value(out, value);
         gm_text_add(out, "\n");
     }
+    return 0;
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------ */
+
+int gm_show_events(const struct gm_view *view, struct gm_text *out)
+{
+    bool of_process = view->process != NULL;
+    const char *const *names = of_process ? gm_process_event_names : gm_machine_event_names;
+    struct gm_counts counts;
+    if (of_process && atomic_load(&view->process->gone)) {
+        return -ESRCH;
+    }
+    if (!of_process) {
+        gm_events_look(view->machine);
+    }
+    gm_events_count(view->machine, view->process, &counts);
+    for (unsigned i = 0; i < counts.count; i++) {
+        gm_text_add(out, "%s %" PRIu64 "\n", names[i], counts.value[i]);
+    }
+    *view->shown = counts;
     return 0;
 }
 

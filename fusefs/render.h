@@ -16,6 +16,9 @@ int gm_show_machine_stats(const struct gm_view *view, struct gm_text *out);
 int gm_show_metrics(const struct gm_view *view, struct gm_text *out);
 int gm_show_machine_tunable(const struct gm_view *view, struct gm_text *out);
 
+/* Of either. */
+int gm_show_events(const struct gm_view *view, struct gm_text *out);
+
 /* Of a process; -ESRCH when it is gone. */
 int gm_show_comm(const struct gm_view *view, struct gm_text *out);
 int gm_show_uid(const struct gm_view *view, struct gm_text *out);

@@ -3,6 +3,7 @@
  */
 #include "server.h"
 
+#include "events.h"
 #include "log.h"
 #include "notify.h"
 #include "peer.h"
@@ -69,6 +70,7 @@ struct gm_server {
     struct gm_users users;
     int64_t listen_again_ms; /* accepting pauses until then; 0: it does not */
     bool complained;         /* the log has it that accepting fails */
+    int64_t looked_ms;       /* at all processes */
     _Atomic int64_t beat_ms; /* when the thread last came by */
 };
 
@@ -240,6 +242,9 @@ static int register_process(struct gm_server *server, struct connection *connect
         gm_pages_destroy(&pages);
     } else {
         connection->process = process;
+        if (hello->serial != 0) {
+            gm_process_has_past(process);
+        }
         keep_pages(process->serial, fds);
         rc = welcome(server, connection, hello, fds);
     }
@@ -474,6 +479,10 @@ static int tidy_up(struct gm_server *server)
         link = &connection->next;
     }
     gm_users_tidy(&server->users, now);
+    if (now - server->looked_ms >= BEAT_MS) {
+        server->looked_ms = now;
+        gm_events_look(server->machine); /* who stops is noticed, whether anybody asks or not */
+    }
     return next > now ? (int)(next - now) : 0;
 }
 

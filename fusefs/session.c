@@ -18,13 +18,29 @@
 
 /* Of the kernel's protocol, which the library does not show. */
 #define OPCODE_INIT   26u
+#define OPCODE_POLL   40u
+#define POLL_WAITS    1u /* flag: somebody does, who wants to be told */
+#define NOTICE_POLL   1
 #define NOTICE_RESEND 7 /* Linux 6.9 */
 
 /* The start of every request. */
 struct request_head {
     uint32_t length;
     uint32_t opcode;
+    uint64_t unique;
+    uint64_t inode;
+    uint32_t uid, gid, pid;
+    uint32_t reserved;
 };
+
+struct poll_request {
+    struct request_head head;
+    uint64_t file;
+    uint64_t number; /* by which the kernel wants to be told of a change */
+    uint32_t flags;
+    uint32_t events;
+};
+_Static_assert(sizeof(struct poll_request) == 64, "as the kernel sends it");
 
 /* An answer to no request: @error says which notice it is. */
 struct notice {
@@ -33,12 +49,18 @@ struct notice {
     uint64_t unique;
 };
 
+struct poll_notice {
+    struct notice notice;
+    uint64_t number;
+};
+
 struct gm_session {
     struct fuse_session *library;
     void *owner;
     struct gm_state_head *head;
-    int fd;         /* the library's duplicate of the mount's descriptor */
-    bool replaying; /* answers go nowhere */
+    int fd;          /* the library's duplicate of the mount's descriptor */
+    bool replaying;  /* answers go nowhere */
+    uint64_t poller; /* of the request at hand: whom to tell; 0: nobody, or it is no poll */
 };
 
 static int64_t now_ms(void)
@@ -52,6 +74,18 @@ void *gm_session_owner(fuse_req_t request)
 {
     const struct gm_session *session = fuse_req_userdata(request);
     return session->owner;
+}
+
+uint64_t gm_session_poller(const struct gm_session *session)
+{
+    return session->poller;
+}
+
+void gm_session_wake(const struct gm_session *session, uint64_t poller)
+{
+    const struct poll_notice wake = {{sizeof wake, NOTICE_POLL, 0}, poller};
+    /* The kernel refuses the number of a file that was closed meanwhile, which is as well. */
+    (void)!write(session->fd, &wake, sizeof wake);
 }
 
 /* ---- what the library reads and writes through ------------------------------------------------------------------ */
@@ -160,6 +194,14 @@ void gm_session_close(struct gm_session *session)
 
 /* ---- loop ----------------------------------------------------------------------------------------------------- */
 
+/* Whom to tell of a change, if @bytes are a poll that waits for one. */
+static uint64_t poller_of(const void *bytes, size_t length)
+{
+    const struct poll_request *poll = bytes;
+    bool waits = poll->head.opcode == OPCODE_POLL && length >= sizeof *poll && (poll->flags & POLL_WAITS) != 0;
+    return waits ? poll->number : 0;
+}
+
 /* Reads and serves one request. -ENODEV: the mount is gone. */
 static int serve_request(struct gm_session *session, void *bytes)
 {
@@ -175,32 +217,32 @@ static int serve_request(struct gm_session *session, void *bytes)
     if (head->opcode == OPCODE_INIT) {
         note_init(session, bytes, (size_t)length);
     }
+    session->poller = poller_of(bytes, (size_t)length);
     process_request(session, bytes, (size_t)length);
     return 0;
 }
 
-/* The earlier of two timeouts, where -1 is none. */
-static int earlier(int a, int b)
+int gm_session_earlier(int a, int b)
 {
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-int gm_session_run(struct gm_session *session, struct gm_calls *calls, int signal_fd, int beat_ms, void (*beat)(void *),
-                   void *argument)
+int gm_session_run(struct gm_session *session, gm_session_turn *turn, int wake_fd, int signal_fd, int beat_ms,
+                   void (*beat)(void *), void *argument)
 {
-    struct pollfd wait[3] = {{session->fd, POLLIN, 0}, {signal_fd, POLLIN, 0}, {calls->wake_fd, POLLIN, 0}};
+    struct pollfd wait[3] = {{session->fd, POLLIN, 0}, {signal_fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     void *bytes = malloc(REQUEST_MAX);
     int rc = bytes == NULL ? -ENOMEM : 0;
     int64_t next_beat = now_ms();
     while (rc == 0) {
-        int timeout = gm_calls_run(calls);
+        int timeout = turn(session->owner);
         if (beat_ms >= 0) {
             int64_t now = now_ms();
             if (next_beat <= now) {
                 beat(argument);
                 next_beat = now + beat_ms;
             }
-            timeout = earlier(timeout, (int)(next_beat - now));
+            timeout = gm_session_earlier(timeout, (int)(next_beat - now));
         }
         if (poll(wait, 3, timeout) < 0) {
             rc = errno == EINTR ? 0 : -errno;

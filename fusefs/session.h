@@ -11,7 +11,6 @@
 
 #define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 14)
 
-#include "call.h"
 #include "state.h"
 
 #include <fuse_lowlevel.h>
@@ -28,9 +27,22 @@ int gm_session_open(const struct fuse_lowlevel_ops *operations, void *owner, str
 /* On whose behalf a request is handled. */
 void *gm_session_owner(fuse_req_t request);
 
-/* See gm_fs_run(). Whoever waits for one of @calls is told here. */
-int gm_session_run(struct gm_session *session, struct gm_calls *calls, int signal_fd, int beat_ms, void (*beat)(void *),
-                   void *argument);
+/* While a poll is handled: the kernel's number of the open file if somebody waits for a change of it; else 0. */
+uint64_t gm_session_poller(const struct gm_session *session);
+
+/* Has the kernel ask again about an open file that somebody waits for. From the thread that serves. */
+void gm_session_wake(const struct gm_session *session, uint64_t poller);
+
+/* What is due for the owner, before each wait; gives the milliseconds to when something is due again, -1: nothing is.
+ */
+typedef int gm_session_turn(void *owner);
+
+/* The earlier of two such times. */
+int gm_session_earlier(int a, int b);
+
+/* See gm_fs_run(). @turn comes after each request, when @wake_fd is readable, which it ends, and when it is due. */
+int gm_session_run(struct gm_session *session, gm_session_turn *turn, int wake_fd, int signal_fd, int beat_ms,
+                   void (*beat)(void *), void *argument);
 
 void gm_session_close(struct gm_session *session);
 

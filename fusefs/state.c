@@ -21,6 +21,14 @@ static void clear_body(struct gm_state *state)
     for (unsigned i = 0; i < GMLAKE_CTL_TUNABLES_MAX; i++) {
         atomic_store(&state->tunable[i], GMLAKE_CTL_NO_OVERRIDE);
     }
+    for (unsigned i = 0; i < GM_STATE_EVENTS; i++) {
+        atomic_store(&state->event[i], 0);
+    }
+    for (unsigned i = 0; i < GM_STATE_POLLERS; i++) {
+        if (atomic_load(&state->poller[i]) != 0) {
+            atomic_store(&state->poller[i], 0);
+        }
+    }
     for (unsigned i = 0; i < GM_STATE_PROCESSES; i++) {
         /* Untouched pages of the file stay untouched. */
         if (atomic_load(&state->process[i].serial) != 0) {

@@ -2,8 +2,9 @@
  * state.h - what must outlive a daemon that is killed: a memory file that is kept (kept.h), mapped and used in place.
  *
  * The successor finds the kernel's first request, whose answer the mount goes by, the numbers given so far, the values
- * set for the machine, and who was registered. Every word is stored alone, so a daemon may be killed at any point:
- * what is half done belongs to a registration whose serial is not yet, or no longer, there.
+ * set for the machine, its counters, who was registered, and who waits in poll(2). Every word is stored alone, so a
+ * daemon may be killed at any point: what is half done belongs to a registration whose serial is not yet, or no longer,
+ * there.
  *
  * COMPATIBILITY  Another version of the daemon takes over the head, which never changes; the rest only if it is of the
  *                same form.
@@ -19,6 +20,8 @@
 #define GM_STATE_INIT_MAX  256u
 #define GM_STATE_PROCESSES 4096u
 #define GM_STATE_GPUS      64u
+#define GM_STATE_EVENTS    8u
+#define GM_STATE_POLLERS   16384u
 
 /* A registration. Invariant: the other fields are set while serial, written last and cleared first, is not 0. */
 struct gm_state_process {
@@ -27,8 +30,11 @@ struct gm_state_process {
     int32_t pid;
     uint32_t uid;
     uint32_t gid;
-    uint32_t reserved;
-    _Atomic uint64_t features; /* as HELLO said */
+    uint8_t stale;    /* it was, when it was last seen */
+    uint8_t has_past; /* an earlier registration counted what it has published so far */
+    uint8_t reserved[2];
+    _Atomic uint64_t features;         /* as HELLO said */
+    uint64_t counted[GM_STATE_EVENTS]; /* of its events, what is in the machine's counters: by those */
 };
 
 struct gm_state_head {
@@ -49,6 +55,8 @@ struct gm_state {
     struct gm_state_head head;
     _Atomic uint64_t tunable[GMLAKE_CTL_TUNABLES_MAX]; /* machine-wide overrides, or GMLAKE_CTL_NO_OVERRIDE */
     uint8_t gpu_uuid[GM_STATE_GPUS][16];               /* the GPU of each number; all zero: none yet */
+    _Atomic uint64_t event[GM_STATE_EVENTS];           /* the machine's counters of events (events.h) */
+    _Atomic uint64_t poller[GM_STATE_POLLERS];         /* whom the kernel waits for on behalf of poll(2); 0: nobody */
     struct gm_state_process process[GM_STATE_PROCESSES];
 };
 

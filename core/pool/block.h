@@ -211,6 +211,7 @@ struct gm_slab_pending {
 struct gm_pool_counts {
     uint64_t requested, requested_peak, allocated, stitched_blocks, stitched_bytes;
     uint64_t allocs, frees, exact, split, stitch, grow, cut, stream_waits, host_waits, evict, trim, oom, reclaimed;
+    uint64_t low_events, stitch_fails, reclaim_events;
 };
 
 /*

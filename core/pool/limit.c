@@ -241,6 +241,8 @@ int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum g
         if (rc != -ENOMEM) {
             return rc;
         }
+        /* What the process may have is not the reason, so the device is. */
+        pool->counts.low_events += !gm_account_refuses((uint64_t)request->units << GM_UNIT_SHIFT);
         pool->full_until = pool->served_bytes + gm_cut_window(pool);
         rc = plan_at_limit(pool, request, gap, start);
         return rc == -ENOMEM ? -EAGAIN : rc;

@@ -243,6 +243,7 @@ int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
     CUdeviceptr address = range->base + ((uint64_t)range->mapped << GM_PAGE_SHIFT);
     rc = gm_vmm_map(&pool->vmm, address, gm_chunk_size(chunk), chunk->handle);
     if (rc < 0) {
+        pool->counts.stitch_fails += chunk->place_count > 1; /* it has another place, so this was for stitching */
         remove_place(pool, range, chunk_index);
         return rc;
     }

@@ -10,7 +10,8 @@
 /* Given back in one go: up to 32 chunks of the smallest size, some 60 us each. */
 #define SLICE ((uint64_t)64 << 20)
 
-static uint64_t reclaim_slice(struct gm_pool *pool, uint64_t bytes, bool *pending)
+/* One slice of @bytes; @first: nothing was given back yet, so that what is now is an event. */
+static uint64_t reclaim_slice(struct gm_pool *pool, uint64_t bytes, bool first, bool *pending)
 {
     gm_lock_take(&pool->lock);
     gm_stream_look(pool);
@@ -19,6 +20,7 @@ static uint64_t reclaim_slice(struct gm_pool *pool, uint64_t bytes, bool *pendin
     uint64_t wanted = bytes < SLICE ? bytes : SLICE;
     uint64_t released = gm_limit_trim(pool, free > wanted ? free - wanted : 0);
     pool->counts.reclaimed += released;
+    pool->counts.reclaim_events += first && released > 0;
     *pending = pool->free_chunk_pages > 0 || pool->sync_pending_bytes > 0 || gm_stream_is_pending(pool);
     gm_lock_drop(&pool->lock);
     return released;
@@ -29,7 +31,7 @@ uint64_t gm_pool_reclaim(struct gm_pool *pool, uint64_t bytes, bool *pending)
     uint64_t released = 0;
     uint64_t slice;
     do {
-        slice = reclaim_slice(pool, bytes - released, pending);
+        slice = reclaim_slice(pool, bytes - released, released == 0, pending);
         released += slice;
     } while (slice > 0 && released < bytes);
     return released;

@@ -32,6 +32,9 @@ static void copy_counts(const struct gm_pool_counts *counts, struct gmlake_stats
     stats->trim = counts->trim;
     stats->oom = counts->oom;
     stats->reclaimed = counts->reclaimed;
+    stats->low_events = counts->low_events;
+    stats->stitch_fails = counts->stitch_fails;
+    stats->reclaim_events = counts->reclaim_events;
 }
 
 void gm_pool_stats(struct gm_pool *pool, struct gmlake_stats *out)

@@ -13,9 +13,9 @@ within 5 grep -q '^reserved 1052672$' "$mount/$client_pid/stats" || complain "th
 here=$mount/$client_pid
 
 # --- what is there ------------------------------------------------------------------------------------------------
-expect "the root" "$client_pid metrics self stats tunables version" \
+expect "the root" "$client_pid events metrics self stats tunables version" \
     "$(find "$mount" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | tr '\n' ' ' | sed 's/ $//')"
-expect "a process" "comm current high map max peak pools reclaim serial start_time state stats trace trace_pipe tunables uid" \
+expect "a process" "comm current events high map max peak pools reclaim serial start_time state stats trace trace_pipe tunables uid" \
     "$(find "$here" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | tr '\n' ' ' | sed 's/ $//')"
 expect "its tunables are those of the table" "$(find "$mount/tunables" -type f -printf '%f\n' | sort)" \
     "$(find "$here/tunables" -type f -name '[a-z]*' -printf '%f\n' | sort)"

@@ -2,6 +2,7 @@
  * test_tree.c - the table of nodes and its numbers, what is read from them and what writing them does.
  */
 #include "ask.h"
+#include "events.h"
 #include "gpus.h"
 #include "machine.h"
 #include "metrics.h"
@@ -128,12 +129,14 @@ static int show(struct fixture *fixture, enum gm_place place, const char *name, 
     assert_non_null(node);
     static struct gm_question question;
     static struct gm_watermark watermark;
+    static struct gm_counts shown;
     struct gm_view view = {.machine = &fixture->machine,
                            .process = gm_node_of_process(node) ? fixture->process : NULL,
                            .argument = node->argument,
                            .room = 4096,
                            .question = &question,
-                           .watermark = &watermark};
+                           .watermark = &watermark,
+                           .shown = &shown};
     gm_text_clear(out);
     int rc = node->show(&view, out);
     if (rc == GM_ASKED && question.fd >= 0) {

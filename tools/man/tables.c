@@ -1,7 +1,7 @@
 /*
- * tables.c - writes a manual page: copies its template and puts tables in the place of the lines @TUNABLES@ and @STATS@
- * (tunables.def, stats.def), @HELP@ (what the program says to --help) and @COMMANDS@ (its help for each of its
- * commands). A list is thus written once, where the programs have it.
+ * tables.c - writes a manual page: copies its template and puts tables in the place of the lines @TUNABLES@, @STATS@,
+ * @EVENTS@ and @MACHINE_EVENTS@ (tunables.def, stats.def, events.def), @HELP@ (what the program says to --help) and
+ * @COMMANDS@ (its help for each of its commands). A list is thus written once, where the programs have it.
  *
  * usage: tables TEMPLATE PAGE PROGRAM
  */
@@ -40,6 +40,21 @@ static const struct stat_row stats[] = {
 #define GMLAKE_STAT(name, kind, unit, help) {#name, #kind, unit, help},
 #include <gmlake/stats.def>
 #undef GMLAKE_STAT
+};
+
+struct event {
+    const char *name;
+    const char *help;
+};
+
+static const struct event process_events[] = {
+#define GMLAKE_PROCESS_EVENT(name, row, help) {#name, help},
+#include <gmlake/events.def>
+};
+
+static const struct event machine_events[] = {
+#define GMLAKE_MACHINE_EVENT(name, help) {#name, help},
+#include <gmlake/events.def>
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -125,6 +140,16 @@ static void print_stats(void)
     puts(".El");
 }
 
+static void print_events(const struct event *events, size_t count)
+{
+    puts(".Bl -tag -width Ds");
+    for (size_t i = 0; i < count; i++) {
+        printf(".It Cm %s\n", events[i].name);
+        print_sentences(events[i].help);
+    }
+    puts(".El");
+}
+
 /* Prints what the shell's @line says, as it is. */
 static int print_output(const char *line)
 {
@@ -181,6 +206,14 @@ static int print_line(const char *line, const char *program)
     }
     if (strcmp(line, "@STATS@\n") == 0) {
         print_stats();
+        return 0;
+    }
+    if (strcmp(line, "@EVENTS@\n") == 0) {
+        print_events(process_events, LENGTH(process_events));
+        return 0;
+    }
+    if (strcmp(line, "@MACHINE_EVENTS@\n") == 0) {
+        print_events(machine_events, LENGTH(machine_events));
         return 0;
     }
     if (strcmp(line, "@COMMANDS@\n") == 0) {
