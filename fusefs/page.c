@@ -126,20 +126,23 @@ int gm_pages_create(struct gm_pages *out, int fds[2])
     return 0;
 }
 
-/* Maps what was kept, if it is whole and cannot shrink. */
-static int map_kept(int fd, size_t size, const void **out)
+/* Maps what was kept, if it is whole and cannot shrink; NULL: it is not, or there is no memory. */
+static const void *map_kept(int fd, size_t size)
 {
     struct stat about;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &about) < 0 || about.st_size != (off_t)size) {
-        return -EBADMSG;
+        return NULL;
     }
     void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) {
-        return -errno;
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static void unmap_kept(const void *at, size_t size)
+{
+    if (at != NULL) {
+        munmap((void *)(uintptr_t)at, size);
     }
-    *out = at;
-    return 0;
 }
 
 static void copy_tunables(struct gmlake_ctl_tunables_page *to, const struct gmlake_ctl_tunables_page *from)
@@ -153,26 +156,17 @@ static void copy_tunables(struct gmlake_ctl_tunables_page *to, const struct gmla
 
 int gm_pages_restore(struct gm_pages *out, const int old_fds[2], int *tunables_fd)
 {
-    const void *stats;
-    const void *old;
-    struct gm_pages pages = {NULL, NULL};
-    int rc = map_kept(old_fds[0], sizeof *pages.stats, &stats);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = map_kept(old_fds[1], sizeof *pages.tunables, &old);
-    int fd = rc < 0 ? rc : create_tunables(&pages.tunables);
+    struct gm_pages pages = {map_kept(old_fds[0], sizeof *pages.stats), NULL};
+    const struct gmlake_ctl_tunables_page *old = map_kept(old_fds[1], sizeof *pages.tunables);
+    int fd = pages.stats != NULL && old != NULL ? create_tunables(&pages.tunables) : -EBADMSG;
     if (fd >= 0) {
         copy_tunables(pages.tunables, old);
-        pages.stats = stats;
         *out = pages;
         *tunables_fd = fd;
     } else {
-        munmap((void *)(uintptr_t)stats, sizeof *pages.stats);
+        unmap_kept(pages.stats, sizeof *pages.stats);
     }
-    if (rc == 0) {
-        munmap((void *)(uintptr_t)old, sizeof *pages.tunables);
-    }
+    unmap_kept(old, sizeof *pages.tunables);
     return fd < 0 ? fd : 0;
 }
 

@@ -32,6 +32,7 @@ int gm_privileges_drop(const char *user)
     if (geteuid() != 0) {
         return 0;
     }
+    /* cppcheck-suppress getpwnamCalled ; no other thread is there yet */
     const struct passwd *who = getpwnam(asked ? user : GM_USER);
     if (who == NULL && asked) {
         gm_log("there is no user %s; give another --user", user);

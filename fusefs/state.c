@@ -5,8 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -54,27 +54,25 @@ void gm_state_init(struct gm_state *state)
     clear_body(state);
 }
 
-static int map(int fd, struct gm_state **out)
+/* NULL: errno says why. */
+static struct gm_state *map(int fd)
 {
-    void *at = mmap(NULL, sizeof **out, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) {
-        return -errno;
-    }
-    *out = at;
-    return 0;
+    void *at = mmap(NULL, sizeof(struct gm_state), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return at == MAP_FAILED ? NULL : at;
 }
 
 int gm_state_create(void)
 {
-    struct gm_state *state = NULL;
     int fd = memfd_create("gmlaked-state", MFD_CLOEXEC);
     if (fd < 0) {
         return -errno;
     }
-    int rc = fchmod(fd, 0600) < 0 || ftruncate(fd, sizeof *state) < 0 ? -errno : map(fd, &state);
-    if (rc < 0) {
+    bool sized = fchmod(fd, 0600) == 0 && ftruncate(fd, sizeof(struct gm_state)) == 0;
+    struct gm_state *state = sized ? map(fd) : NULL;
+    if (state == NULL) {
+        int error = errno;
         close(fd);
-        return rc;
+        return -error;
     }
     gm_state_init(state);
     gm_state_unmap(state);
@@ -84,16 +82,15 @@ int gm_state_create(void)
 int gm_state_map(int fd, struct gm_state **out)
 {
     struct stat about;
-    struct gm_state *state = NULL;
-    if (fstat(fd, &about) < 0 || about.st_size < (off_t)sizeof state->head) {
+    if (fstat(fd, &about) < 0 || about.st_size < (off_t)sizeof(struct gm_state_head)) {
         return -EBADMSG;
     }
-    if (about.st_size < (off_t)sizeof *state && ftruncate(fd, sizeof *state) < 0) {
+    if (about.st_size < (off_t)sizeof(struct gm_state) && ftruncate(fd, sizeof(struct gm_state)) < 0) {
         return -errno;
     }
-    int rc = map(fd, &state);
-    if (rc < 0) {
-        return rc;
+    struct gm_state *state = map(fd);
+    if (state == NULL) {
+        return -errno;
     }
     if (state->head.magic != MAGIC || state->head.init_length > GM_STATE_INIT_MAX) {
         gm_state_unmap(state);
