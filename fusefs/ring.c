@@ -26,7 +26,10 @@ int gm_ring_create(size_t bytes, struct gm_ring **out, int *fd)
     int rc = ring == NULL ? -ENOMEM : gm_memory_file("gmlake-trace", bytes);
     void *at = rc < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ, MAP_SHARED, rc, 0);
     if (at == MAP_FAILED) {
-        rc = rc < 0 ? rc : (close(rc), -ENOMEM);
+        if (rc >= 0) {
+            close(rc);
+            rc = -ENOMEM;
+        }
         free(ring);
         atomic_fetch_sub(&bytes_in_rings, bytes);
         return rc;
