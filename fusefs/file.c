@@ -22,6 +22,7 @@
 struct gm_open_file {
     uint64_t number; /* by which the kernel knows it; never used twice, whichever daemon gave it */
     const struct gm_node *node;
+    uint64_t instance; /* of the node: see node.h */
     struct gm_process *process;
     struct gm_text text;
     bool rendered;
@@ -85,18 +86,18 @@ static void close_file(struct gm_files *files, struct gm_open_file *file)
     free(file);
 }
 
-/* Takes over @process, in any case. */
-static struct gm_open_file *add_file(struct gm_files *files, uint64_t number, const struct gm_node *node,
-                                     struct gm_process *process)
+/* Takes over the process of @object, in any case. */
+static struct gm_open_file *add_file(struct gm_files *files, uint64_t number, struct gm_object *object)
 {
     struct gm_open_file *file = calloc(1, sizeof *file);
     if (file == NULL) {
-        gm_process_release(process);
+        gm_object_release(object);
         return NULL;
     }
     file->number = number;
-    file->node = node;
-    file->process = process;
+    file->node = object->node;
+    file->instance = object->instance;
+    file->process = object->process;
     file->blocks = (struct gm_blocks)GM_BLOCKS_NONE;
     list_file(files, file);
     return file;
@@ -112,15 +113,14 @@ static bool is_stream(const struct gm_open_file *file)
 static int find_or_add(struct gm_files *files, uint64_t inode, const struct fuse_file_info *info,
                        struct gm_open_file **out)
 {
-    const struct gm_node *node;
-    struct gm_process *process;
+    struct gm_object object;
     struct gm_open_file *file = find_file(files, info->fh);
     if (file == NULL) {
-        int rc = gm_node_resolve(files->machine, inode, &node, &process);
+        int rc = gm_node_resolve(files->machine, inode, &object);
         if (rc < 0) {
             return rc;
         }
-        file = add_file(files, info->fh, node, process);
+        file = add_file(files, info->fh, &object);
     }
     if (file == NULL) {
         return -ENOMEM;
@@ -146,22 +146,21 @@ static int file_of(struct gm_files *files, uint64_t inode, const struct fuse_fil
 
 void gm_file_open(struct gm_files *files, fuse_req_t request, uint64_t inode, struct fuse_file_info *info)
 {
-    const struct gm_node *node;
-    struct gm_process *process;
-    int rc = gm_node_resolve(files->machine, inode, &node, &process);
+    struct gm_object object;
+    int rc = gm_node_resolve(files->machine, inode, &object);
     if (rc < 0) {
         fuse_reply_err(request, -rc);
         return;
     }
     int access = info->flags & O_ACCMODE;
-    bool refused = (access != O_RDONLY && node->store == NULL) || (access != O_WRONLY && node->show == NULL);
+    bool refused =
+        (access != O_RDONLY && object.node->store == NULL) || (access != O_WRONLY && object.node->show == NULL);
     if (refused) {
-        gm_process_release(process);
+        gm_object_release(&object);
         fuse_reply_err(request, EACCES);
         return;
     }
-    struct gm_open_file *file =
-        add_file(files, atomic_fetch_add(&files->machine->state->head.next_file, 1), node, process);
+    struct gm_open_file *file = add_file(files, atomic_fetch_add(&files->machine->state->head.next_file, 1), &object);
     if (file == NULL) {
         fuse_reply_err(request, ENOMEM);
         return;
@@ -208,6 +207,7 @@ static struct gm_view view_of(const struct gm_files *files, struct gm_open_file 
     return (struct gm_view){
         .machine = files->machine,
         .process = file->process,
+        .gpu = (unsigned)(file->instance - 1), /* where it is one's */
         .argument = file->node->argument,
         .watermark = &file->watermark,
         .blocks = &file->blocks,

@@ -4,6 +4,7 @@
 #include "fs.h"
 
 #include "file.h"
+#include "gpus.h"
 #include "log.h"
 #include "node.h"
 #include "procfs.h"
@@ -17,9 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Offsets in a directory listing: 1 and 2 for . and .., then the table's rows, then processes by pid. */
-#define OFFSET_ROWS 3
-#define OFFSET_PIDS 1024
+/* Offsets in a directory listing: 1 and 2 for . and .., then the table's rows, then processes by pid, GPUs by number.
+ */
+#define OFFSET_ROWS    3
+#define OFFSET_NUMBERS 1024
 
 struct gm_fs {
     struct gm_machine *machine;
@@ -50,6 +52,19 @@ static struct timespec time_of(struct gm_fs *fs, struct gm_process *process)
     return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 }
 
+/* Directories that are named by a number in @place. */
+static unsigned count_numbered(struct gm_fs *fs, enum gm_place place)
+{
+    unsigned count = 0;
+    if (place == GM_IN_GPUS) {
+        gm_gpus_notice(fs->machine);
+    }
+    for (unsigned index = 0; place == GM_IN_GPUS && index < GM_GPUS_MAX; index++) {
+        count += gm_gpu_is_known(fs->machine, index);
+    }
+    return place == GM_IN_ROOT ? gm_machine_process_count(fs->machine) : count;
+}
+
 static nlink_t links_of(struct gm_fs *fs, const struct gm_node *node)
 {
     if (!S_ISDIR(node->mode)) {
@@ -59,72 +74,66 @@ static nlink_t links_of(struct gm_fs *fs, const struct gm_node *node)
     for (unsigned i = 1; i < gm_node_count; i++) {
         links += gm_nodes[i].in == node->holds && gm_nodes[i].name != NULL && S_ISDIR(gm_nodes[i].mode);
     }
-    return links + (node->holds == GM_IN_ROOT ? gm_machine_process_count(fs->machine) : 0);
+    return links + count_numbered(fs, node->holds);
 }
 
-static void fill_attributes(struct gm_fs *fs, const struct gm_node *node, struct gm_process *process, struct stat *out)
+static void fill_attributes(struct gm_fs *fs, const struct gm_object *object, struct stat *out)
 {
+    const struct gm_process *process = object->process;
     *out = (struct stat){
-        .st_ino = gm_node_inode(node, process != NULL ? process->serial : 0),
-        .st_mode = node->mode,
-        .st_nlink = links_of(fs, node),
+        .st_ino = gm_node_inode(object->node, object->instance),
+        .st_mode = object->node->mode,
+        .st_nlink = links_of(fs, object->node),
         .st_uid = process != NULL ? process->identity.uid : fs->machine->state->head.uid,
         .st_gid = process != NULL ? process->identity.gid : fs->machine->state->head.gid,
         .st_blksize = 4096,
-        .st_mtim = time_of(fs, process),
+        .st_mtim = time_of(fs, object->process),
     };
     out->st_atim = out->st_mtim;
     out->st_ctim = out->st_mtim;
 }
 
-/* Answers a lookup with a node; lets go of the process. */
-static void reply_entry(fuse_req_t request, const struct gm_node *node, struct gm_process *process)
+/* Answers a lookup. */
+static void reply_entry(fuse_req_t request, const struct gm_object *object)
 {
     struct gm_fs *fs = fs_of(request);
     struct fuse_entry_param entry = {.generation = fs->machine->state->head.generation};
-    fill_attributes(fs, node, process, &entry.attr);
+    fill_attributes(fs, object, &entry.attr);
     entry.ino = entry.attr.st_ino;
     fuse_reply_entry(request, &entry);
-    gm_process_release(process);
 }
 
 static void fs_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
 {
-    struct gm_fs *fs = fs_of(request);
-    const struct gm_node *directory;
-    struct gm_process *process;
-    pid_t pid;
-    if (gm_node_resolve(fs->machine, parent, &directory, &process) < 0) {
+    struct gm_machine *machine = fs_of(request)->machine;
+    struct gm_object directory;
+    struct gm_object found;
+    if (gm_node_resolve(machine, parent, &directory) < 0) {
         fuse_reply_err(request, ENOENT);
         return;
     }
-    const struct gm_node *node = gm_node_find(directory->holds, name);
-    if (node == NULL && directory->holds == GM_IN_ROOT && gm_node_parse_pid(name, &pid) == 0) {
-        process = gm_machine_find_pid(fs->machine, pid);
-        node = process != NULL ? gm_node_process() : NULL;
-    }
-    if (node == NULL) {
-        gm_process_release(process);
+    if (gm_node_lookup(machine, &directory, name, &found) < 0) {
         fuse_reply_err(request, ENOENT);
-        return;
+    } else {
+        reply_entry(request, &found);
+        gm_object_release(&found);
     }
-    reply_entry(request, node, process);
+    gm_object_release(&directory);
 }
 
 static void fs_getattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
 {
     (void)info;
-    const struct gm_node *node;
-    struct gm_process *process;
+    struct gm_object object;
     struct stat attributes;
-    int rc = gm_node_resolve(fs_of(request)->machine, inode, &node, &process);
+    int rc = gm_node_resolve(fs_of(request)->machine, inode, &object);
     if (rc < 0) {
         fuse_reply_err(request, -rc);
         return;
     }
-    fill_attributes(fs_of(request), node, process, &attributes);
+    fill_attributes(fs_of(request), &object, &attributes);
     fuse_reply_attr(request, &attributes, 0);
-    gm_process_release(process);
+    gm_object_release(&object);
 }
 
 /* Truncating and touching are accepted and change nothing; owners and modes are not for changing. */
@@ -163,10 +172,10 @@ struct listing {
 };
 
 /* Adds one entry; false: the piece is full. */
-static bool add_entry(struct listing *listing, const char *name, const struct gm_node *node, uint64_t serial,
+static bool add_entry(struct listing *listing, const char *name, const struct gm_node *node, uint64_t instance,
                       off_t next)
 {
-    struct stat attributes = {.st_ino = gm_node_inode(node, serial), .st_mode = node->mode};
+    struct stat attributes = {.st_ino = gm_node_inode(node, instance), .st_mode = node->mode};
     size_t room = listing->size - listing->used;
     size_t length = fuse_add_direntry(listing->request, listing->bytes + listing->used, room, name, &attributes, next);
     if (length > room) {
@@ -176,28 +185,43 @@ static bool add_entry(struct listing *listing, const char *name, const struct gm
     return true;
 }
 
-static void list_processes(struct gm_fs *fs, struct listing *listing, off_t offset)
+static bool add_number(struct listing *listing, int number, enum gm_place holds, uint64_t instance)
 {
-    pid_t pid = offset > OFFSET_PIDS ? (pid_t)(offset - OFFSET_PIDS) : 0;
+    char name[16];
+    snprintf(name, sizeof name, "%d", number);
+    return add_entry(listing, name, gm_node_holder(holds), instance, OFFSET_NUMBERS + (off_t)number + 1);
+}
+
+static void list_processes(struct gm_fs *fs, struct listing *listing, pid_t from)
+{
     bool room = true;
     while (room) {
-        struct gm_process *process = gm_machine_next(fs->machine, pid);
+        struct gm_process *process = gm_machine_next(fs->machine, from - 1);
         if (process == NULL) {
             return;
         }
-        char name[16];
-        pid = process->identity.pid;
-        snprintf(name, sizeof name, "%d", (int)pid);
-        room = add_entry(listing, name, gm_node_process(), process->serial, OFFSET_PIDS + (off_t)pid);
+        from = process->identity.pid + 1;
+        room = add_number(listing, process->identity.pid, GM_IN_PROCESS, process->serial);
         gm_process_release(process);
     }
 }
 
-/* The entries from @offset on, as far as they fit. An entry's offset is where the one after it starts. */
-static void list(struct gm_fs *fs, struct listing *listing, const struct gm_node *directory, uint64_t serial,
-                 off_t offset)
+static void list_gpus(struct gm_fs *fs, struct listing *listing, unsigned from)
 {
-    if (offset < 1 && !add_entry(listing, ".", directory, serial, 1)) {
+    bool room = true;
+    gm_gpus_notice(fs->machine);
+    for (unsigned index = from; index < GM_GPUS_MAX && room; index++) {
+        if (gm_gpu_is_known(fs->machine, index)) {
+            room = add_number(listing, (int)index, GM_IN_GPU, (uint64_t)index + 1);
+        }
+    }
+}
+
+/* The entries from @offset on, as far as they fit. An entry's offset is where the one after it starts. */
+static void list(struct gm_fs *fs, struct listing *listing, const struct gm_object *directory, off_t offset)
+{
+    enum gm_place holds = directory->node->holds;
+    if (offset < 1 && !add_entry(listing, ".", directory->node, directory->instance, 1)) {
         return;
     }
     if (offset < 2 && !add_entry(listing, "..", gm_nodes, 0, 2)) {
@@ -205,14 +229,16 @@ static void list(struct gm_fs *fs, struct listing *listing, const struct gm_node
     }
     for (unsigned i = offset > OFFSET_ROWS ? (unsigned)(offset - OFFSET_ROWS) : 0; i < gm_node_count; i++) {
         const struct gm_node *node = &gm_nodes[i];
-        if (node->in == directory->holds && node->name != NULL &&
-            !add_entry(listing, node->name, node, gm_node_of_process(node) ? serial : 0,
-                       (off_t)(OFFSET_ROWS + i + 1))) {
+        if (node->in == holds && node->name != NULL &&
+            !add_entry(listing, node->name, node, directory->instance, (off_t)(OFFSET_ROWS + i + 1))) {
             return;
         }
     }
-    if (directory->holds == GM_IN_ROOT) {
-        list_processes(fs, listing, offset);
+    int from = offset > OFFSET_NUMBERS ? (int)(offset - OFFSET_NUMBERS) : 0;
+    if (holds == GM_IN_ROOT) {
+        list_processes(fs, listing, from);
+    } else if (holds == GM_IN_GPUS) {
+        list_gpus(fs, listing, (unsigned)from);
     }
 }
 
@@ -220,9 +246,8 @@ static void fs_readdir(fuse_req_t request, fuse_ino_t inode, size_t size, off_t 
 {
     (void)info;
     struct gm_fs *fs = fs_of(request);
-    const struct gm_node *node;
-    struct gm_process *process;
-    int rc = gm_node_resolve(fs->machine, inode, &node, &process);
+    struct gm_object directory;
+    int rc = gm_node_resolve(fs->machine, inode, &directory);
     if (rc < 0) {
         fuse_reply_err(request, -rc);
         return;
@@ -231,11 +256,11 @@ static void fs_readdir(fuse_req_t request, fuse_ino_t inode, size_t size, off_t 
     if (listing.bytes == NULL) {
         fuse_reply_err(request, ENOMEM);
     } else {
-        list(fs, &listing, node, process != NULL ? process->serial : 0, offset);
+        list(fs, &listing, &directory, offset);
         fuse_reply_buf(request, listing.bytes, listing.used);
     }
     free(listing.bytes);
-    gm_process_release(process);
+    gm_object_release(&directory);
 }
 
 /* ---- files ---------------------------------------------------------------------------------------------------- */

@@ -51,6 +51,23 @@ int gm_gpu_index(struct gm_machine *machine, const struct gm_device *device, uns
     return rc;
 }
 
+void gm_gpu_uuid_of(struct gm_machine *machine, unsigned index, uint8_t out[16])
+{
+    memset(out, 0, 16);
+    if (index < GM_GPUS_MAX) {
+        pthread_mutex_lock(&machine->lock);
+        memcpy(out, machine->state->gpu_uuid[index], 16);
+        pthread_mutex_unlock(&machine->lock);
+    }
+}
+
+bool gm_gpu_is_known(struct gm_machine *machine, uint64_t index)
+{
+    uint8_t uuid[16];
+    gm_gpu_uuid_of(machine, index < GM_GPUS_MAX ? (unsigned)index : GM_GPUS_MAX, uuid);
+    return memcmp(uuid, no_uuid, 16) != 0;
+}
+
 static int hex_digit(char c)
 {
     const char *digits = "0123456789abcdef";
@@ -162,6 +179,12 @@ void gm_gpus_read(struct gm_machine *machine, struct gm_gpus *out)
         gm_process_release(process);
         gm_gpus_add(machine, out, &reading.snapshot);
     }
+}
+
+void gm_gpus_notice(struct gm_machine *machine)
+{
+    struct gm_gpus gpus;
+    gm_gpus_read(machine, &gpus);
 }
 
 const struct gm_gpu *gm_gpus_find(const struct gm_gpus *gpus, unsigned index)

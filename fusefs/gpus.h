@@ -36,6 +36,15 @@ void gm_gpus_number(struct gm_machine *machine, const char *directory);
 /* The machine's number of @device of some process. -ENOSPC: all numbers are given away. */
 int gm_gpu_index(struct gm_machine *machine, const struct gm_device *device, unsigned *out);
 
+/* Numbers what the processes use. */
+void gm_gpus_notice(struct gm_machine *machine);
+
+/* The uuid that has a number, all zero for a number that is not given. */
+void gm_gpu_uuid_of(struct gm_machine *machine, unsigned index, uint8_t out[16]);
+
+/* Whether a number is given. */
+bool gm_gpu_is_known(struct gm_machine *machine, uint64_t index);
+
 /* Adds what one process shows of its devices. A device that gets no number is left out. */
 void gm_gpus_add(struct gm_machine *machine, struct gm_gpus *gpus, const struct gm_snapshot *snapshot);
 

@@ -4,6 +4,7 @@
 #include "node.h"
 
 #include "ask.h"
+#include "gpus.h"
 #include "render.h"
 #include "store.h"
 
@@ -24,12 +25,22 @@ const struct gm_node gm_nodes[] = {
     {"stats",      GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, 0, gm_show_machine_stats, NULL, "sums over all attached processes"},
     {"metrics",    GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, 0, gm_show_metrics, NULL, "everything as Prometheus text"},
     {"events",     GM_IN_ROOT,    GM_IN_NOTHING,          READABLE, GM_NODE_EVENTS, gm_show_events, NULL, "what has happened on the machine; can be polled"},
+    {"gpu",        GM_IN_ROOT,    GM_IN_GPUS,             DIRECTORY(0555), 0, NULL, NULL, "the GPUs, by number"},
+    {NULL,         GM_IN_GPUS,    GM_IN_GPU,              DIRECTORY(0555), 0, NULL, NULL, "a GPU"},
+    {"uuid",       GM_IN_GPU,     GM_IN_NOTHING,          READABLE, 0, gm_show_gpu_uuid, NULL, "the GPU's identity, as nvidia-smi writes it"},
+    {"capacity",   GM_IN_GPU,     GM_IN_NOTHING,          READABLE, 0, gm_show_gpu_capacity, NULL, "memory of the GPU; 0 while nobody uses it"},
+    {"reserved",   GM_IN_GPU,     GM_IN_NOTHING,          READABLE, 0, gm_show_gpu_reserved, NULL, "device memory held, all processes together"},
+    {"allocated",  GM_IN_GPU,     GM_IN_NOTHING,          READABLE, 0, gm_show_gpu_allocated, NULL, "live bytes, all processes together"},
+    {"largest_free", GM_IN_GPU,   GM_IN_NOTHING,          READABLE, 0, gm_show_gpu_largest_free, NULL, "largest request that some process serves without new memory"},
+    {"stats",      GM_IN_GPU,     GM_IN_NOTHING,          READABLE, 0, gm_show_gpu_stats, NULL, "figures of the GPU, all processes together"},
+    {"procs",      GM_IN_GPU,     GM_IN_NOTHING,          READABLE, 0, gm_show_gpu_procs, NULL, "the processes that use it"},
     {"tunables",   GM_IN_ROOT,    GM_IN_MACHINE_TUNABLES, DIRECTORY(0555), 0, NULL, NULL, "overrides for every process without its own"},
     {"self",       GM_IN_ROOT,    GM_IN_NOTHING,          S_IFLNK | 0777, 0, NULL, NULL, "the reader's own directory"},
     {NULL,         GM_IN_ROOT,    GM_IN_PROCESS,          DIRECTORY(0500), 0, NULL, NULL, "a process"},
     {"comm",       GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_comm, NULL, "name of the process"},
     {"uid",        GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_uid, NULL, "user the process runs as"},
     {"start_time", GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_start_time, NULL, "clock ticks after boot, as in /proc/<pid>/stat"},
+    {"container",  GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_container, NULL, "id of its container; an empty line: none"},
     {"serial",     GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_serial, NULL, "number of the registration"},
     {"state",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_state, NULL, "running, stopped, unresponsive or exiting"},
     {"stats",      GM_IN_PROCESS, GM_IN_NOTHING,          READABLE, 0, gm_show_stats, NULL, "figures of the process, summed over its devices"},
@@ -64,40 +75,91 @@ bool gm_node_of_process(const struct gm_node *node)
     return node->in == GM_IN_PROCESS || node->in == GM_IN_PROCESS_TUNABLES || node->holds == GM_IN_PROCESS;
 }
 
-uint64_t gm_node_inode(const struct gm_node *node, uint64_t serial)
+bool gm_node_of_gpu(const struct gm_node *node)
 {
-    return serial << 8 | (uint64_t)(node - gm_nodes + 1);
+    return node->in == GM_IN_GPU || node->holds == GM_IN_GPU;
 }
 
-const struct gm_node *gm_node_of_inode(uint64_t inode, uint64_t *serial)
+uint64_t gm_node_inode(const struct gm_node *node, uint64_t instance)
+{
+    return instance << 8 | (uint64_t)(node - gm_nodes + 1);
+}
+
+const struct gm_node *gm_node_of_inode(uint64_t inode, uint64_t *instance)
 {
     uint64_t position = inode & 255;
     if (position == 0 || position > gm_node_count) {
         return NULL;
     }
     const struct gm_node *node = &gm_nodes[position - 1];
-    if (gm_node_of_process(node) != (inode >> 8 != 0)) {
+    if ((gm_node_of_process(node) || gm_node_of_gpu(node)) != (inode >> 8 != 0)) {
         return NULL;
     }
-    *serial = inode >> 8;
+    *instance = inode >> 8;
     return node;
 }
 
-int gm_node_resolve(struct gm_machine *machine, uint64_t inode, const struct gm_node **node,
-                    struct gm_process **process)
+int gm_node_resolve(struct gm_machine *machine, uint64_t inode, struct gm_object *out)
 {
-    uint64_t serial;
-    const struct gm_node *found = gm_node_of_inode(inode, &serial);
-    if (found == NULL) {
+    struct gm_object found = {.process = NULL};
+    found.node = gm_node_of_inode(inode, &found.instance);
+    if (found.node == NULL) {
         return -ENOENT;
     }
-    struct gm_process *holder = serial > 0 ? gm_machine_find_serial(machine, serial) : NULL;
-    if (serial > 0 && holder == NULL) {
-        return -ESRCH;
+    if (gm_node_of_gpu(found.node) && !gm_gpu_is_known(machine, found.instance - 1)) {
+        return -ENOENT;
     }
-    *node = found;
-    *process = holder;
+    if (gm_node_of_process(found.node)) {
+        found.process = gm_machine_find_serial(machine, found.instance);
+        if (found.process == NULL) {
+            return -ESRCH;
+        }
+    }
+    *out = found;
     return 0;
+}
+
+/* The directory of a process or GPU that is named by its number. -ENOENT. */
+static int look_number_up(struct gm_machine *machine, enum gm_place place, const char *name, struct gm_object *out)
+{
+    struct gm_object found = {.process = NULL};
+    int number;
+    if (gm_node_parse_number(name, &number) < 0) {
+        return -ENOENT;
+    }
+    if (place == GM_IN_ROOT) {
+        found.process = gm_machine_find_pid(machine, number);
+        found.node = gm_node_holder(GM_IN_PROCESS);
+        found.instance = found.process != NULL ? found.process->serial : 0;
+    } else if (place == GM_IN_GPUS) {
+        gm_gpus_notice(machine);
+        found.node = gm_node_holder(GM_IN_GPU);
+        found.instance = gm_gpu_is_known(machine, (uint64_t)number) ? (uint64_t)number + 1 : 0;
+    }
+    if (found.instance == 0) {
+        return -ENOENT;
+    }
+    *out = found;
+    return 0;
+}
+
+int gm_node_lookup(struct gm_machine *machine, const struct gm_object *in, const char *name, struct gm_object *out)
+{
+    const struct gm_node *node = gm_node_find(in->node->holds, name);
+    if (node == NULL) {
+        return look_number_up(machine, in->node->holds, name, out);
+    }
+    if (in->process != NULL) {
+        gm_process_hold(in->process);
+    }
+    *out = (struct gm_object){node, in->instance, in->process};
+    return 0;
+}
+
+void gm_object_release(struct gm_object *object)
+{
+    gm_process_release(object->process);
+    object->process = NULL;
 }
 
 const struct gm_node *gm_node_find(enum gm_place place, const char *name)
@@ -110,27 +172,27 @@ const struct gm_node *gm_node_find(enum gm_place place, const char *name)
     return NULL;
 }
 
-const struct gm_node *gm_node_process(void)
+const struct gm_node *gm_node_holder(enum gm_place place)
 {
     const struct gm_node *node = gm_nodes;
-    while (node->holds != GM_IN_PROCESS) {
+    while (node->holds != place) {
         node++;
     }
     return node;
 }
 
-int gm_node_parse_pid(const char *name, pid_t *out)
+int gm_node_parse_number(const char *name, int *out)
 {
-    pid_t pid = 0;
-    if (name[0] < '1' || name[0] > '9') {
+    int number = 0;
+    if (name[0] == '\0' || (name[0] == '0' && name[1] != '\0')) {
         return -ENOENT;
     }
     for (const char *c = name; *c != '\0'; c++) {
-        if (*c < '0' || *c > '9' || pid > (INT_MAX - (*c - '0')) / 10) {
+        if (*c < '0' || *c > '9' || number > (INT_MAX - (*c - '0')) / 10) {
             return -ENOENT;
         }
-        pid = pid * 10 + (*c - '0');
+        number = number * 10 + (*c - '0');
     }
-    *out = pid;
+    *out = number;
     return 0;
 }

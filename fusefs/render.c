@@ -4,6 +4,7 @@
 #include "render.h"
 
 #include "events.h"
+#include "gpus.h"
 #include "metrics.h"
 #include "procfs.h"
 #include "tunables.h"
@@ -114,6 +115,92 @@ int gm_show_machine_tunable(const struct gm_view *view, struct gm_text *out)
     return 0;
 }
 
+/* ---- a GPU ---------------------------------------------------------------------------------------------------- */
+
+/* Adds one line with a figure of the GPU. */
+static int add_gpu_figure(const struct gm_view *view, struct gm_text *out, enum gm_stat row)
+{
+    struct gm_gpus gpus;
+    gm_gpus_read(view->machine, &gpus);
+    const struct gm_gpu *gpu = gm_gpus_find(&gpus, view->gpu);
+    gm_text_add(out, "%" PRIu64 "\n", gpu != NULL ? gpu->stat[row] : 0);
+    return 0;
+}
+
+int gm_show_gpu_uuid(const struct gm_view *view, struct gm_text *out)
+{
+    uint8_t uuid[16];
+    gm_gpu_uuid_of(view->machine, view->gpu, uuid);
+    gm_gpu_uuid(out, uuid);
+    gm_text_add(out, "\n");
+    return 0;
+}
+
+int gm_show_gpu_capacity(const struct gm_view *view, struct gm_text *out)
+{
+    struct gm_gpus gpus;
+    gm_gpus_read(view->machine, &gpus);
+    const struct gm_gpu *gpu = gm_gpus_find(&gpus, view->gpu);
+    gm_text_add(out, "%" PRIu64 "\n", gpu != NULL ? gpu->capacity : 0);
+    return 0;
+}
+
+int gm_show_gpu_reserved(const struct gm_view *view, struct gm_text *out)
+{
+    return add_gpu_figure(view, out, GM_STAT_reserved);
+}
+
+int gm_show_gpu_allocated(const struct gm_view *view, struct gm_text *out)
+{
+    return add_gpu_figure(view, out, GM_STAT_allocated);
+}
+
+int gm_show_gpu_largest_free(const struct gm_view *view, struct gm_text *out)
+{
+    return add_gpu_figure(view, out, GM_STAT_largest_free);
+}
+
+int gm_show_gpu_stats(const struct gm_view *view, struct gm_text *out)
+{
+    static const struct gm_gpu unused;
+    struct gm_gpus gpus;
+    gm_gpus_read(view->machine, &gpus);
+    const struct gm_gpu *found = gm_gpus_find(&gpus, view->gpu);
+    const struct gm_gpu *gpu = found != NULL ? found : &unused;
+    gm_text_add(out, "processes %u\ncapacity %" PRIu64 "\n", gpu->processes, gpu->capacity);
+    for (unsigned row = 0; row < GM_STAT_COUNT; row++) {
+        if (gm_stat_rows[row].kind != GM_STAT_PEAK) { /* peaks of different moments have no sum */
+            gm_text_add(out, "%s %" PRIu64 "\n", gm_stat_rows[row].name, gpu->stat[row]);
+        }
+    }
+    return 0;
+}
+
+static bool uses_gpu(const struct gm_view *view, struct gm_process *process)
+{
+    struct gm_reading reading;
+    bool uses = false;
+    gm_process_read(process, &reading);
+    for (unsigned i = 0; i < reading.snapshot.device_count; i++) {
+        unsigned index;
+        uses |= gm_gpu_index(view->machine, &reading.snapshot.device[i], &index) == 0 && index == view->gpu;
+    }
+    return uses;
+}
+
+int gm_show_gpu_procs(const struct gm_view *view, struct gm_text *out)
+{
+    struct gm_process *process;
+    for (pid_t pid = 0; (process = gm_machine_next(view->machine, pid)) != NULL;) {
+        pid = process->identity.pid;
+        if (uses_gpu(view, process)) {
+            gm_text_add(out, "%d\n", (int)pid);
+        }
+        gm_process_release(process);
+    }
+    return 0;
+}
+
 /* ---- both ------------------------------------------------------------------------------------------------------ */
 
 int gm_show_events(const struct gm_view *view, struct gm_text *out)
@@ -148,6 +235,18 @@ int gm_show_comm(const struct gm_view *view, struct gm_text *out)
         return rc;
     }
     gm_text_add(out, "%s\n", comm);
+    return 0;
+}
+
+int gm_show_container(const struct gm_view *view, struct gm_text *out)
+{
+    char container[GM_CONTAINER_SIZE];
+    gm_proc_container(view->process->identity.pid, container);
+    int rc = still_alive(view->process);
+    if (rc < 0) {
+        return rc;
+    }
+    gm_text_add(out, "%s\n", container);
     return 0;
 }
 

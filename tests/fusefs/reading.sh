@@ -13,9 +13,9 @@ within 5 grep -q '^reserved 1052672$' "$mount/$client_pid/stats" || complain "th
 here=$mount/$client_pid
 
 # --- what is there ------------------------------------------------------------------------------------------------
-expect "the root" "$client_pid events metrics self stats tunables version" \
+expect "the root" "$client_pid events gpu metrics self stats tunables version" \
     "$(find "$mount" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | tr '\n' ' ' | sed 's/ $//')"
-expect "a process" "comm current events high map max peak pools reclaim serial start_time state stats trace trace_pipe tunables uid" \
+expect "a process" "comm container current events high map max peak pools reclaim serial start_time state stats trace trace_pipe tunables uid" \
     "$(find "$here" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | tr '\n' ' ' | sed 's/ $//')"
 expect "its tunables are those of the table" "$(find "$mount/tunables" -type f -printf '%f\n' | sort)" \
     "$(find "$here/tunables" -type f -name '[a-z]*' -printf '%f\n' | sort)"
@@ -34,6 +34,17 @@ expect "machine" "processes 1 devices 2" "$(head -2 "$mount/stats" | tr '\n' ' '
 expect "first keys" "age_us stale generation requested" "$(awk '{ print $1 }' "$here/stats" | head -4 | tr '\n' ' ' | sed 's/ $//')"
 expect "sum over processes" "reserved 1052672" "$(grep '^reserved ' "$mount/stats")"
 expect "pools" "0:primitive 0:stitched 1:primitive 1:stitched" "$(awk '{ print $1 }' "$here/pools" | tr '\n' ' ' | sed 's/ $//')"
+expect "container" "$(grep -oE '[0-9a-f]{64}' "/proc/$client_pid/cgroup" | tail -1)" "$(cat "$here/container")"
+expect "GPUs" "0 1" "$(ls "$mount/gpu" | xargs)"
+expect "a GPU" "allocated capacity largest_free procs reserved stats uuid" "$(ls "$mount/gpu/0" | xargs)"
+expect "its figures" "GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1 $((80 << 30)) 4096 0 0 $client_pid" \
+    "$(cd "$mount/gpu/1" && cat uuid capacity reserved allocated largest_free procs | xargs)"
+expect "the same in stats" "processes 1 capacity $((80 << 30)) reserved 4096" \
+    "$(grep -E '^(processes|capacity|reserved) ' "$mount/gpu/1/stats" | xargs)"
+expect "high marks have no sum" "" "$(grep peak "$mount/gpu/1/stats")"
+expect "links" 4 "$(stat -c %h "$mount/gpu")"
+expect "no such GPU" "No such file or directory" "$(cat "$mount/gpu/2/uuid" 2>&1 | sed 's/.*: //')"
+expect "a file system without a size of its own" "0 0" "$(stat -f -c '%b %f' "$mount")"
 expect "not stale" "stale 0" "$(grep '^stale' "$here/stats")"
 # shellcheck disable=SC2016 # expanded by the inner shell
 expect "self is the caller" 1 "$(bash -c 'echo $$; exec readlink "$1/self"' x "$mount" | uniq | wc -l)"

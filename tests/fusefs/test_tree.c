@@ -74,7 +74,7 @@ static void every_node_is_found_by_its_number(void **state)
     (void)state;
     for (unsigned i = 0; i < gm_node_count; i++) {
         const struct gm_node *node = &gm_nodes[i];
-        uint64_t serial = gm_node_of_process(node) ? 12345 : 0;
+        uint64_t serial = gm_node_of_process(node) || gm_node_of_gpu(node) ? 12345 : 0;
         uint64_t found_serial = 99;
         assert_ptr_equal(gm_node_of_inode(gm_node_inode(node, serial), &found_serial), node);
         assert_int_equal(found_serial, serial);
@@ -89,7 +89,7 @@ static void numbers_that_nobody_gave_out_are_refused(void **state)
     assert_null(gm_node_of_inode(0, &serial));
     assert_null(gm_node_of_inode(gm_node_count + 1, &serial));
     assert_null(gm_node_of_inode(5ull << 8 | 1, &serial)); /* the root of a process */
-    assert_null(gm_node_of_inode(gm_node_inode(gm_node_process(), 0), &serial));
+    assert_null(gm_node_of_inode(gm_node_inode(gm_node_holder(GM_IN_PROCESS), 0), &serial));
 }
 
 static void the_table_is_sound(void **state)
@@ -109,16 +109,18 @@ static void the_table_is_sound(void **state)
     assert_null(gm_node_find(GM_IN_PROCESS, ""));
 }
 
-static void only_plain_numbers_are_pids(void **state)
+static void only_plain_numbers_are_names(void **state)
 {
     (void)state;
     pid_t pid;
-    static const char *const bad[] = {"", "0", "01", "-1", "+1", "1 ", " 1", "1x", "0x1", "2147483648", "99999999999"};
+    static const char *const bad[] = {"", "00", "01", "-1", "+1", "1 ", " 1", "1x", "0x1", "2147483648", "99999999999"};
     for (size_t i = 0; i < GM_ARRAY_LENGTH(bad); i++) {
-        assert_error(gm_node_parse_pid(bad[i], &pid), ENOENT);
+        assert_error(gm_node_parse_number(bad[i], &pid), ENOENT);
     }
-    assert_ok(gm_node_parse_pid("2147483647", &pid));
+    assert_ok(gm_node_parse_number("2147483647", &pid));
     assert_int_equal(pid, 2147483647);
+    assert_ok(gm_node_parse_number("0", &pid));
+    assert_int_equal(pid, 0);
 }
 
 /* ---- reading -------------------------------------------------------------------------------------------------- */
@@ -171,7 +173,12 @@ static void every_file_is_text_that_ends_in_a_newline(void **state)
             continue;
         }
         assert_ok(rc);
-        if (strcmp(gm_nodes[i].name, "pools") == 0 || gm_nodes[i].argument == GM_NODE_STREAM) {
+        if (strcmp(gm_nodes[i].name, "container") == 0) {
+            assert_true(text.length == 1 || text.length == GM_CONTAINER_SIZE);
+            continue;
+        }
+        if (strcmp(gm_nodes[i].name, "pools") == 0 || strcmp(gm_nodes[i].name, "procs") == 0 ||
+            gm_nodes[i].argument == GM_NODE_STREAM) {
             assert_int_equal(text.length, 0); /* no device yet, nothing recorded */
             continue;
         }
@@ -509,7 +516,7 @@ int main(void)
         TEST(every_node_is_found_by_its_number),
         TEST(numbers_that_nobody_gave_out_are_refused),
         TEST(the_table_is_sound),
-        TEST(only_plain_numbers_are_pids),
+        TEST(only_plain_numbers_are_names),
         TEST(every_file_is_text_that_ends_in_a_newline),
         TEST(every_file_of_a_process_that_is_gone_says_so),
         TEST(statistics_begin_with_their_age),
