@@ -7,6 +7,7 @@
 #include "store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -187,7 +188,7 @@ static int finish_map(const struct gm_view *view, const struct gm_question *ques
     if (error < 0) {
         return sane_error(error);
     }
-    int fd = dup(question->fd);
+    int fd = fcntl(question->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
         return -errno;
     }

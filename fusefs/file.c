@@ -184,8 +184,9 @@ void gm_file_release(struct gm_files *files, fuse_req_t request, const struct fu
 void gm_files_finish(struct gm_files *files)
 {
     for (unsigned i = 0; i < GM_FILE_CHAINS; i++) {
-        while (files->chain[i] != NULL) {
-            close_file(files, files->chain[i]);
+        for (struct gm_open_file *next, *file = files->chain[i]; file != NULL; file = next) {
+            next = file->next;
+            close_file(files, file);
         }
     }
 }

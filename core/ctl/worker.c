@@ -127,7 +127,7 @@ void gm_worker_stop(void)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += STOP_WAIT_MS * 1000000;
+    until.tv_nsec += STOP_WAIT_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&worker.lock);

@@ -223,7 +223,7 @@ static void a_process_that_does_not_answer_is_given_up(void **state)
     assert_ok(call(&outcome));
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (int left; (left = run()) >= 0;) {
-        nanosleep(&(struct timespec){0, left * 1000000l}, NULL);
+        nanosleep(&(struct timespec){0, left * 1000000L}, NULL);
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
     assert_in_range((end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000,

@@ -62,7 +62,7 @@ static int record(int pipe_fd, struct gm_trace_writer *writer, double seconds)
             return count;
         }
         if (count == 0) {
-            nanosleep(&(struct timespec){0, PAUSE_MS * 1000000}, NULL);
+            nanosleep(&(struct timespec){0, PAUSE_MS * 1000000L}, NULL);
         }
     }
     return 0;
