@@ -5,8 +5,8 @@
  *         process is alive. What the daemon says is heard at once. Looking for a daemon: after 50 ms, then at doubling
  *         intervals up to 1 s.
  * LIMITS  A process beyond memory_high or memory_max gives back what nobody uses: while it works, what the device is
- *         done with; once it rests, after waiting for the device too. So it does with release_threshold and
- *         stitch_cache_max, for which allocations see when there are any.
+ *         done with; once it rests, and when a limit was set, after waiting for the device too. So it does with
+ * release_threshold and stitch_cache_max, for which allocations see when there are any.
  */
 #include "agent.h"
 
@@ -154,16 +154,16 @@ static bool keeps_too_much(void)
 }
 
 /* Sends the worker to bring the process within its limits. A try in vain is repeated when something has changed. */
-static void keep_limits(bool changed)
+static void keep_limits(bool changed, bool look)
 {
     uint64_t now = now_ns();
     uint64_t excess = gm_account_excess();
-    if (gm_worker_is_busy() || (!changed && now - agent.tended_ns < TRY_AGAIN_NS)) {
+    if (gm_worker_is_busy() || (!changed && !look && now - agent.tended_ns < TRY_AGAIN_NS)) {
         return;
     }
     if (excess > 0 && agent.ops->reclaim != NULL) {
-        /* A process at work is not held up: its thread and the worker would wait for the same device. */
-        struct gm_job job = {.bytes = excess, .deadline_ns = changed ? 0 : now + TEND_DEADLINE_NS};
+        /* While a process works, its device is waited for only when a limit was set just now, not all the time. */
+        struct gm_job job = {.bytes = excess, .deadline_ns = changed && !look ? 0 : now + TEND_DEADLINE_NS};
         (void)gm_worker_post(agent.ops, &job);
         agent.tended_ns = now;
     }
@@ -189,7 +189,7 @@ static bool serve_connection(void)
     bool end = false;
     while (!end && gm_requests_take(&agent.connection, agent.ops, &look) == 0) {
         bool changed = publish();
-        keep_limits(changed || look);
+        keep_limits(changed, look);
         gm_requests_answer(&agent.connection);
         look = false;
         interval = changed ? PUBLISH_FASTEST_MS : slower(interval, PUBLISH_SLOWEST_MS);
@@ -211,7 +211,7 @@ static void *agent_main(void *unused)
             interval = CONNECT_FIRST_MS;
         }
         if (!end) {
-            keep_limits(false);
+            keep_limits(false, false);
             end = sleep_or_end(interval);
             interval = slower(interval, CONNECT_SLOWEST_MS);
         }
