@@ -133,11 +133,17 @@ static int alloc_from_driver(struct gmlake *allocator, size_t bytes, gmlake_ptr 
 }
 
 /* At the limit of the process its other devices may have idle memory, which is given up then. Tried once. */
-static __attribute__((cold)) bool has_room_elsewhere(const struct gmlake *allocator, size_t bytes, bool *tried)
+static __attribute__((cold)) bool has_room_elsewhere(struct gmlake *allocator, size_t bytes, bool *tried)
 {
     bool first = !*tried;
     *tried = true;
-    return first && gm_account_refuses(bytes) && gm_tend_make_room(allocator, bytes);
+    if (!first || !gm_account_refuses(bytes) || !gm_tend_make_room(allocator, bytes)) {
+        return false;
+    }
+    gm_lock_take(&allocator->pool.lock);
+    allocator->pool.counts.oom--; /* it is not refused yet */
+    gm_lock_drop(&allocator->pool.lock);
+    return true;
 }
 
 EXPORTED int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream stream, gmlake_ptr *out)

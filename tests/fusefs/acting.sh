@@ -30,6 +30,14 @@ test_figure()
     test "$(figure "$1")" "$2" "$3"
 }
 
+# halt PID: stops it, all its threads.
+halt()
+{
+    kill -STOP "$1"
+    within 5 grep -q stopped "$mount/$1/state"
+    sleep 0.2
+}
+
 # milliseconds COMMAND...: how long it takes.
 milliseconds()
 {
@@ -194,7 +202,7 @@ hear one >/dev/null
 
 # --- a process that cannot answer ------------------------------------------------------------------------------------------
 ask one free "$small" >/dev/null
-kill -STOP "$one"
+halt "$one"
 (
     exec 2>/dev/null
     for _ in $(seq 20); do
@@ -215,7 +223,7 @@ expect "and its figures are there" $((300 * M)) "$(figure max)"
 # The kernel lets writers of one file in one by one; who comes after one that waited in vain does not wait again.
 kill -CONT "$one"
 within 5 cat "$here/map" || complain "a process that is awake for a moment is not asked again"
-kill -STOP "$one"
+halt "$one"
 waiters=()
 for _ in $(seq 24); do
     put "$here/reclaim" 1M 2>/dev/null &
@@ -230,7 +238,7 @@ within 5 cat "$here/map" || complain "a process that is awake again is not asked
 expect "it has not done afterwards what nobody waits for" off "$(cut -d' ' -f1 "$here/trace")"
 expect_ok "no max" put "$here/max" default
 
-kill -STOP "$one"
+halt "$one"
 ( sleep 0.3; kill -KILL "$one" ) &
 expect_error "the process goes meanwhile" "No such process" put "$here/reclaim" max
 wait "$!"
@@ -239,7 +247,7 @@ wait "$!"
 client_pids=()
 start_client three
 here=$mount/$client_pid
-kill -STOP "$client_pid"
+halt "$client_pid"
 put "$here/reclaim" max 2>/dev/null &
 waiter=$!
 sleep 0.2

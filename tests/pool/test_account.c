@@ -74,7 +74,9 @@ static void one_limit_for_all_devices(void)
     check_number(0, gmlake_free(other, far, NULL));
     check(gm_account_current() >= 50 * MIB);
     sim_use(0);
+    uint64_t refused = stats().oom;
     gmlake_ptr near = take(20 * MIB); /* what the other device has free is given up */
+    check_number(refused, stats().oom);
     check(gm_account_current() <= 64 * MIB);
     CUcontext context;
     CUdevice device;
