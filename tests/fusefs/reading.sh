@@ -35,8 +35,8 @@ expect "first keys" "age_us stale generation requested" "$(awk '{ print $1 }' "$
 expect "sum over processes" "reserved 1052672" "$(grep '^reserved ' "$mount/stats")"
 expect "pools" "0:primitive 0:stitched 1:primitive 1:stitched" "$(awk '{ print $1 }' "$here/pools" | tr '\n' ' ' | sed 's/ $//')"
 expect "container" "$(grep -oE '[0-9a-f]{64}' "/proc/$client_pid/cgroup" | tail -1)" "$(cat "$here/container")"
-expect "GPUs" "0 1" "$(ls "$mount/gpu" | xargs)"
-expect "a GPU" "allocated capacity largest_free procs reserved stats uuid" "$(ls "$mount/gpu/0" | xargs)"
+expect "GPUs" "0 1" "$(cd "$mount/gpu" && echo *)"
+expect "a GPU" "allocated capacity largest_free procs reserved stats uuid" "$(cd "$mount/gpu/0" && echo *)"
 expect "its figures" "GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1 $((80 << 30)) 4096 0 0 $client_pid" \
     "$(cd "$mount/gpu/1" && cat uuid capacity reserved allocated largest_free procs | xargs)"
 expect "the same in stats" "processes 1 capacity $((80 << 30)) reserved 4096" \
