@@ -300,7 +300,8 @@ bool gm_stream_is_pending(const struct gm_pool *pool)
 static bool covers(struct gm_pool *pool, struct gm_stream *stream, uint64_t sequence, uint64_t waited)
 {
     uint64_t done = done_up_to(pool, stream);
-    if (stream->last_free <= done || sequence <= done || sequence <= waited) {
+    done = done > waited ? done : waited;
+    if (stream->last_free <= done || sequence <= done) {
         return true;
     }
     if (stream->last_record < sequence && stream->last_free > stream->last_record) {
@@ -338,8 +339,8 @@ uint64_t gm_stream_horizon(const struct gm_pool *pool, uint32_t stream)
     for (uint32_t i = 0; i < pool->stream_count; i++) {
         const struct gm_stream *other = &pool->streams[i];
         uint64_t done = done_up_to(pool, other);
+        done = done > waited[i] ? done : waited[i];
         if (i != stream && other->last_free > done) {
-            done = done > waited[i] ? done : waited[i];
             horizon = horizon < done ? horizon : done;
         }
     }
