@@ -97,13 +97,14 @@ void gm_limit_end_context(struct gm_pool *pool)
     gm_slab_collect(pool);
 }
 
-/* Streams whose pending frees hide chunks from @stream get waited for on the GPU. */
-static bool wait_for_hidden(struct gm_pool *pool, uint32_t stream, bool all)
+/* Streams whose pending frees hide free pages from @stream get waited for on the GPU. */
+static bool wait_for_hidden(struct gm_pool *pool, uint32_t stream)
 {
     bool wanted[GM_STREAMS_MAX] = {false};
     for (uint32_t i = 0; i < pool->chunks.count; i++) {
         const struct gm_chunk *chunk = gm_chunk(pool, i);
-        if (chunk->pages == 0 || (chunk->busy != 0 && !all) || gm_stream_sees(pool, chunk->stamp, stream)) {
+        bool has_none = chunk->pages == 0 || chunk->busy == gm_page_mask(0, chunk->pages - 1u);
+        if (has_none || gm_stream_sees(pool, chunk->stamp, stream)) {
             continue;
         }
         uint32_t last = (uint32_t)(chunk->stamp >> GM_STAMP_SHIFT);
@@ -124,15 +125,13 @@ static bool wait_instead_of_growing(struct gm_pool *pool, const struct gm_reques
     if (pool->stream_count <= 1 || !gm_tunable(GMLAKE_TUNABLE_cross_stream_wait)) {
         return false;
     }
-    uint64_t visible;
-    uint64_t hidden;
-    gm_plan_free_pages(pool, request->stream, &visible, &hidden);
+    uint64_t visible = gm_plan_free_pages(pool, request->stream);
     uint64_t pages = gm_pages_of_units(request->units);
     uint64_t reserved = pool->vmm.reserved >> GM_PAGE_SHIFT;
-    if (hidden == 0 || visible >= pages || reserved + pages - visible <= gm_plan_bound(pool)) {
+    if (visible >= pages || reserved + pages - visible <= gm_plan_bound(pool)) {
         return false;
     }
-    return wait_for_hidden(pool, request->stream, false);
+    return wait_for_hidden(pool, request->stream);
 }
 
 /* Bytes that the device has left, as far as it says, and the process under its limit. */
@@ -249,7 +248,7 @@ int gm_limit_step(struct gm_pool *pool, const struct gm_request *request, enum g
     case GM_STEP_SLABS:
         return gm_slab_release_empty(pool) ? plan_at_limit(pool, request, gap, start) == 0 ? 0 : -EAGAIN : -EAGAIN;
     case GM_STEP_WAIT_ALL:
-        if (gm_tunable(GMLAKE_TUNABLE_cross_stream_wait) && wait_for_hidden(pool, request->stream, true) &&
+        if (gm_tunable(GMLAKE_TUNABLE_cross_stream_wait) && wait_for_hidden(pool, request->stream) &&
             plan_at_limit(pool, request, gap, start) == 0) {
             return 0;
         }

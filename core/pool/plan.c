@@ -133,23 +133,21 @@ static uint32_t pages_of_candidates(const struct candidates *candidates, uint32_
     return sum;
 }
 
-void gm_plan_free_pages(struct gm_pool *pool, uint32_t stream, uint64_t *visible, uint64_t *hidden)
+uint64_t gm_plan_free_pages(struct gm_pool *pool, uint32_t stream)
 {
-    uint64_t pages = 0;
     if (pool->stream_count <= 1) {
-        pages = pool->free_chunk_pages;
-    } else {
-        uint64_t horizon = gm_stream_horizon(pool, stream);
-        const uint64_t *bits = pool->free_bits.data;
-        for (uint32_t word = 0; word < pool->free_bits.count; word++) {
-            for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
-                const struct gm_chunk *chunk = gm_chunk(pool, word * 64 + (uint32_t)__builtin_ctzll(left));
-                pages += gm_stream_sees_chunk(pool, chunk, stream, horizon) ? chunk->pages : 0;
-            }
+        return pool->free_chunk_pages;
+    }
+    uint64_t pages = 0;
+    uint64_t horizon = gm_stream_horizon(pool, stream);
+    const uint64_t *bits = pool->free_bits.data;
+    for (uint32_t word = 0; word < pool->free_bits.count; word++) {
+        for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
+            const struct gm_chunk *chunk = gm_chunk(pool, word * 64 + (uint32_t)__builtin_ctzll(left));
+            pages += gm_stream_sees_chunk(pool, chunk, stream, horizon) ? chunk->pages : 0;
         }
     }
-    *visible = pages;
-    *hidden = pool->free_chunk_pages - pages;
+    return pages;
 }
 
 /* Whether chunk @chunk may be mapped in @range (GM_NONE: a new one): not a second time. */

@@ -47,7 +47,7 @@ bool gm_plan_is_loading(const struct gm_pool *pool);
 /* Pages of chunks allowed before stitching is preferred to growing. */
 uint64_t gm_plan_bound(const struct gm_pool *pool);
 
-/* Whole free chunks that @stream may use now, and those that it may not yet, pages. */
-void gm_plan_free_pages(struct gm_pool *pool, uint32_t stream, uint64_t *visible, uint64_t *hidden);
+/* Whole free chunks that @stream may use now, pages. */
+uint64_t gm_plan_free_pages(struct gm_pool *pool, uint32_t stream);
 
 #endif

@@ -25,6 +25,37 @@ static void other_streams_wait(void)
 }
 SIM_TEST(other_streams_wait, "SIMCUDA_MEMORY=64M", "SIMCUDA_STREAM_DELAY_US=300", NULL)
 
+/* A chunk of which another stream freed a part: one wait makes it ours, also once we have freed the rest of it later. */
+static void a_wait_reaches_what_both_freed(void)
+{
+    begin();
+    CUstream one = sim_stream(CU_STREAM_NON_BLOCKING);
+    CUstream two = sim_stream(CU_STREAM_NON_BLOCKING);
+    give_on(take_on(32 * MIB, one), one);
+    let_time_pass(100000);
+    uint64_t reserved = stats().reserved;
+    gmlake_ptr left = take_on(16 * MIB, one);
+    gmlake_ptr right = take_on(16 * MIB, two);
+    check_number(reserved, stats().reserved);
+    use(right, 16 * MIB, 0xbb, two);
+    give_on(right, two);
+    uint64_t waits = stats().stream_waits;
+    give_on(take_on(16 * MIB, one), one);
+    check_number(waits + 1, stats().stream_waits);
+    give_on(left, one);
+    gmlake_ptr all = take_on(32 * MIB, one);
+    check_number(waits + 1, stats().stream_waits);
+    check_number(reserved, stats().reserved);
+    use(all, 32 * MIB, 0x11, one);
+    works(sim.cuStreamSynchronize(one));
+    let_time_pass(100000);
+    check_number(0x11, byte_at(all));
+    check_number(0x11, byte_at(all + 32 * MIB - 1));
+    give_on(all, one);
+    end();
+}
+SIM_TEST(a_wait_reaches_what_both_freed, "SIMCUDA_MEMORY=256M", "SIMCUDA_STREAM_DELAY_US=300", NULL)
+
 static void same_stream_reuses_at_once(void)
 {
     begin();
@@ -351,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_streams_wait),
+        cmocka_unit_test(test_a_wait_reaches_what_both_freed),
         cmocka_unit_test(test_same_stream_reuses_at_once),
         cmocka_unit_test(test_slabs_taken_apart_keep_their_order),
         cmocka_unit_test(test_more_frees_than_events),
