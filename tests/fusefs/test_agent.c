@@ -196,7 +196,7 @@ static void an_override_works_at_once_and_outlives_the_daemon(void **state)
     process = wait_for(&daemon, getpid());
     wait_for_figure(process, atomic_load(&reserved));
     assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_min), 5u << 20);
-    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_budget), 4000);
+    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_budget), 3250);
     gm_machine_set_tunable(&daemon.machine, process, GMLAKE_TUNABLE_cut_min, GMLAKE_CTL_NO_OVERRIDE);
     assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_min), own);
     gm_process_release(process);
