@@ -382,7 +382,7 @@ static void nonsense_is_left_alone_and_tried_again(void **state)
 static int in_child(void)
 {
     /* No agent yet, and none of the parent's overrides. */
-    if (threads() != 1 || gm_tunable(GMLAKE_TUNABLE_cut_budget) != 4000) {
+    if (threads() != 1 || gm_tunable(GMLAKE_TUNABLE_cut_budget) != 3250) {
         return 1;
     }
     if (gm_agent_start(&ops) < 0 || threads() != 2) {
