@@ -26,11 +26,13 @@ has()
     within 5 event_is "$@" || complain "$2 in $1 is $(event "$1" "$2"), not $3"
 }
 
+# shellcheck disable=SC2317 # called by within, as is the next
 event_is()
 {
     test "$(event "$1" "$2")" = "$3"
 }
 
+# shellcheck disable=SC2317
 at_least()
 {
     test "$(event "$1" "$2")" -ge "$3"

@@ -10,11 +10,8 @@
 #include <stdio.h>
 
 static const char *const directories[] = {
-    [GM_IN_ROOT] = "",
-    [GM_IN_MACHINE_TUNABLES] = "tunables/",
-    [GM_IN_GPU] = "gpu/INDEX/",
-    [GM_IN_PROCESS] = "PID/",
-    [GM_IN_PROCESS_TUNABLES] = "PID/tunables/",
+    [GM_IN_ROOT] = "",        [GM_IN_MACHINE_TUNABLES] = "tunables/",     [GM_IN_GPU] = "gpu/INDEX/",
+    [GM_IN_PROCESS] = "PID/", [GM_IN_PROCESS_TUNABLES] = "PID/tunables/",
 };
 
 static bool is_tunable(const struct gm_node *node)

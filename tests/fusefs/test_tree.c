@@ -9,6 +9,7 @@
 #include "node.h"
 #include "procfs.h"
 #include "store.h"
+#include "tunables.h"
 
 #include "gmtest.h"
 
@@ -295,8 +296,8 @@ static void each_change_has_a_number(void **state)
     uint64_t before = atomic_load(&fixture->process->pages.tunables->changes);
     assert_ok(store(fixture, GM_IN_PROCESS_TUNABLES, "cut_budget", "5"));
     char expected[128];
-    snprintf(expected, sizeof expected, "cut_budget want=5 now=4000 serial=%llu seen=0\n",
-             (unsigned long long)before + 1);
+    snprintf(expected, sizeof expected, "cut_budget want=5 now=%llu serial=%llu seen=0\n",
+             (unsigned long long)gm_tunable_table[GMLAKE_TUNABLE_cut_budget].initial, (unsigned long long)before + 1);
     assert_ok(show(fixture, GM_IN_PROCESS_TUNABLES, ".applied", &text));
     assert_non_null(strstr(text.data, expected));
     gm_text_clear(&text);
