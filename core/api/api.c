@@ -190,11 +190,12 @@ EXPORTED int gmlake_free(struct gmlake *allocator, gmlake_ptr address, gmlake_st
     if (address == 0) {
         return 0;
     }
-    if (gm_pool_owner(address) != &allocator->pool) {
+    uint64_t bytes;
+    int rc = gm_pool_free(&allocator->pool, address, stream, &bytes);
+    if (__builtin_expect(rc == -EINVAL, 0) && gm_pool_owner(address) != &allocator->pool) {
         return free_to_driver(allocator, address);
     }
-    uint64_t bytes;
-    return gm_pool_free(&allocator->pool, address, stream, &bytes);
+    return rc;
 }
 
 EXPORTED int gmlake_free_sync(struct gmlake *allocator, gmlake_ptr address)

@@ -4,9 +4,74 @@
 #include "array.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define FIRST_BYTES ((size_t)4096)
+#define HUGE_BYTES  ((size_t)2 << 20)
+
+static void *map(size_t bytes, int protection)
+{
+    return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+/* Addresses for @bytes that huge pages can lie at, with nothing behind them yet. */
+static void *find_aligned(size_t bytes)
+{
+    char *data = map(bytes + HUGE_BYTES, PROT_NONE);
+    if (data == MAP_FAILED) {
+        return data;
+    }
+    size_t before = -(uintptr_t)data % HUGE_BYTES;
+    if (before != 0) {
+        munmap(data, before);
+    }
+    munmap(data + before + bytes, HUGE_BYTES - before);
+    return data + before;
+}
+
+/* Moves an array to huge pages: by a copy, as what mremap() moves keeps its small ones. */
+static void *begin_huge(const struct gm_array *array, size_t bytes)
+{
+    void *data = find_aligned(bytes);
+    if (data == MAP_FAILED) {
+        return data;
+    }
+    if (mprotect(data, bytes, PROT_READ | PROT_WRITE) != 0) {
+        munmap(data, bytes);
+        return MAP_FAILED;
+    }
+    (void)madvise(data, bytes, MADV_HUGEPAGE); /* the kernel may have none: small ones do the same */
+    if (array->data != NULL) {
+        memcpy(data, array->data, array->bytes);
+        munmap(array->data, array->bytes);
+    }
+    return data;
+}
+
+static void *grow_huge(const struct gm_array *array, size_t bytes)
+{
+    void *data = mremap(array->data, array->bytes, bytes, 0);
+    if (data != MAP_FAILED) {
+        return data;
+    }
+    void *place = find_aligned(bytes);
+    if (place == MAP_FAILED) {
+        return place;
+    }
+    /* Where it fails it may have freed the place first, which then is no longer ours to free. */
+    return mremap(array->data, array->bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+}
+
+/* The array's memory, made or grown to @bytes; MAP_FAILED: it is as it was. */
+static void *grow(const struct gm_array *array, size_t bytes)
+{
+    if (bytes >= HUGE_BYTES) {
+        return array->bytes >= HUGE_BYTES ? grow_huge(array, bytes) : begin_huge(array, bytes);
+    }
+    return array->data == NULL ? map(bytes, PROT_READ | PROT_WRITE)
+                               : mremap(array->data, array->bytes, bytes, MREMAP_MAYMOVE);
+}
 
 int gm_array_reserve(struct gm_array *array, uint32_t count, size_t size)
 {
@@ -20,8 +85,7 @@ int gm_array_reserve(struct gm_array *array, uint32_t count, size_t size)
     if (bytes / size > UINT32_MAX) {
         return -ENOMEM;
     }
-    void *data = array->data == NULL ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                                     : mremap(array->data, array->bytes, bytes, MREMAP_MAYMOVE);
+    void *data = grow(array, bytes);
     if (data == MAP_FAILED) {
         return -ENOMEM;
     }

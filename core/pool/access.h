@@ -28,6 +28,20 @@ static inline struct gm_slab *gm_slab(const struct gm_pool *pool, uint32_t index
     return (struct gm_slab *)pool->slabs.data + index;
 }
 
+/* To be called while the slab itself has yet to come from memory: which note is needed is not known before. */
+static inline void gm_slab_prefetch_notes(const struct gm_pool *pool, uint32_t index)
+{
+    const struct gm_slab_notes *notes = (const struct gm_slab_notes *)pool->slab_notes.data + index;
+    __builtin_prefetch(notes->of);
+    __builtin_prefetch(notes->of + GM_SLAB_OBJECTS / 2);
+}
+
+/* The note of an object of slab @index that is not free. */
+static inline uint32_t gm_slab_note(const struct gm_pool *pool, uint32_t index, uint32_t object)
+{
+    return gm_slab(pool, index)->noted ? ((const struct gm_slab_notes *)pool->slab_notes.data)[index].of[object] : 0;
+}
+
 /* The node that @entry of a range's table of starts leads to; 0: none. */
 static inline uint32_t gm_start_node(const struct gm_pool *pool, uint32_t entry)
 {

@@ -176,12 +176,11 @@ struct gm_stream {
 
 /*
  * 64 objects of one size in one node of the small class, for requests up to GM_SLAB_MAX. Owned by one stream: its
- * objects are reusable there at once. Invariant: free and awaiting (freed on another stream whose work is not known
- * to be done) share no bit; a slab with a free object is in the list of its size and stream, others are not. For a live
- * object bit i of inexact says whether it has bytes that were not asked for; how many, in 10 bits: slack[i] and the two
- * high bits in slack_high.
- * With a million objects live, each call costs as many cache misses as it touches lines: what all calls need is in the
- * first line, the rest in one beside it.
+ * objects are reusable there at once. Invariant: a slab with a free object is in the list of its size and stream,
+ * others are not. Where noted is set, each object that is not free has a note: the bytes of it that were not asked for,
+ * and whether it awaits the end of work on another stream, on which it was freed; else all of them are 0. With a
+ * million objects live, a call costs as many cache misses as it touches lines, and the fewer there are of these the
+ * more of them are cached: what all calls need is together, notes are apart.
  */
 #define GM_SLAB_OBJECTS 64u
 #define GM_SLAB_CLASSES 24u
@@ -189,17 +188,21 @@ struct gm_stream {
 
 struct gm_slab {
     uint64_t free;
-    uint64_t awaiting;
-    uint64_t inexact;
-    uint64_t slack_high[2];
     CUdeviceptr base;
     uint32_t node; /* GM_NONE: this entry is unused */
     uint32_t prev, next;
     uint8_t size_class;
     uint8_t stream;
-    uint8_t slack[GM_SLAB_OBJECTS] __attribute__((aligned(64)));
+    bool noted;
 };
-_Static_assert(sizeof(struct gm_slab) == 128, "a slab is two cache lines");
+_Static_assert(sizeof(struct gm_slab) == 32, "two slabs share a cache line");
+
+#define GM_NOTE_AWAITING ((uint16_t)0x8000)
+#define GM_NOTE_SLACK    ((uint16_t)0x7fff)
+
+struct gm_slab_notes {
+    uint16_t of[GM_SLAB_OBJECTS];
+};
 
 /* An object freed on another stream than its slab's. */
 struct gm_slab_pending {
@@ -230,6 +233,7 @@ struct gm_pool {
     uint32_t chunk_count; /* chunks there are */
     uint32_t slab_free;
     struct gm_array nodes, chunks, ranges, slabs;
+    struct gm_array slab_notes;                   /* struct gm_slab_notes: those of slab i */
     struct gm_array class_ranges[GM_CLASS_COUNT]; /* uint32_t range indices, in order of creation */
     struct gm_stream *streams;
     uint32_t stream_count;

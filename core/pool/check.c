@@ -19,7 +19,7 @@ struct sums {
     uint64_t *busy;     /* by chunk: pages under nodes */
     uint32_t *in_range; /* by chunk: the range that uses it + 1, per page */
     uint64_t busy_pages, alias_pages, alias_busy_pages, free_chunk_pages, chunks, mappings, reserved;
-    uint64_t requested, allocated, blocks, stitched_blocks, stitched_bytes, pending_bytes;
+    uint64_t requested, allocated, blocks, stitched_blocks, stitched_bytes, pending_bytes, awaiting;
     uint32_t nodes, slabs_with_room;
 };
 
@@ -224,7 +224,6 @@ static int check_slab(const struct gm_pool *pool, uint32_t index, struct sums *s
     const struct gm_slab *slab = gm_slab(pool, node->slab);
     uint64_t size = gm_slab_object_size(slab);
     if (slab->node != index || size * GM_SLAB_OBJECTS > (uint64_t)node->size << GM_UNIT_SHIFT ||
-        (slab->free & slab->awaiting) != 0 ||
         slab->base != gm_range(pool, node->range)->base + node->start * GM_UNIT_SIZE) {
         return broken("slab %u at node %u contradicts itself", node->slab, index);
     }
@@ -234,7 +233,12 @@ static int check_slab(const struct gm_pool *pool, uint32_t index, struct sums *s
     }
     sums->slabs_with_room += slab->free != 0;
     for (uint32_t i = 0; i < GM_SLAB_OBJECTS; i++) {
-        if (!((slab->free | slab->awaiting) >> i & 1)) {
+        if (slab->free >> i & 1) {
+            continue;
+        }
+        if (gm_slab_note(pool, node->slab, i) & GM_NOTE_AWAITING) {
+            sums->awaiting++;
+        } else {
             sums->blocks++;
             sums->allocated += size;
             sums->requested += gm_slab_bytes(pool, node->slab, i);
@@ -414,6 +418,7 @@ static int check_totals(const struct gm_pool *pool, const struct sums *sums)
         {"blocks", pool->counts.allocs - pool->counts.frees, sums->blocks},
         {"stitched blocks", pool->counts.stitched_blocks, sums->stitched_blocks},
         {"stitched bytes", pool->counts.stitched_bytes, sums->stitched_bytes},
+        {"objects freed on another stream", pool->slab_pending.count, sums->awaiting},
         {"bytes awaiting a synchronisation", pool->sync_pending_bytes, sums->pending_bytes + owed_objects(pool)},
     };
     for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++) {

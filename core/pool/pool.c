@@ -395,6 +395,9 @@ static int free_locked(struct gm_pool *pool, CUdeviceptr address, uint64_t stamp
     const struct gm_range *range = gm_range(pool, range_index);
     uint64_t offset = address - range->base;
     uint32_t index = range->starts[offset >> (GM_UNIT_SHIFT + range->start_shift)];
+    if (index & GM_START_SLAB) {
+        gm_slab_prefetch_notes(pool, index & ~GM_START_SLAB);
+    }
     if (index & GM_START_SLAB && address >= gm_slab(pool, index & ~GM_START_SLAB)->base) {
         return free_object(pool, index & ~GM_START_SLAB, address, stamp, bytes);
     }

@@ -103,7 +103,7 @@ static int walk_slab(struct gm_pool *pool, const struct gm_range *range, uint32_
     describe_node(pool, range, index, &block);
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < GM_SLAB_OBJECTS; i++) {
-        bool live = !((slab->free | slab->awaiting) >> i & 1);
+        bool live = !(slab->free >> i & 1) && !(gm_slab_note(pool, node->slab, i) & GM_NOTE_AWAITING);
         block.address = slab->base + i * size;
         block.size = size;
         block.requested = live ? gm_slab_bytes(pool, node->slab, i) : 0;

@@ -66,19 +66,18 @@ static void list_remove(struct gm_pool *pool, struct gm_slab *slab)
     }
 }
 
-static uint32_t slack_of(const struct gm_slab *slab, uint32_t object)
+static inline void set_note(struct gm_pool *pool, uint32_t index, uint32_t object, uint32_t note)
 {
-    uint32_t high = (uint32_t)(slab->slack_high[0] >> object & 1) | (uint32_t)(slab->slack_high[1] >> object & 1) << 1;
-    return high << 8 | slab->slack[object];
-}
-
-static void set_slack(struct gm_slab *slab, uint32_t object, uint32_t slack)
-{
-    slab->slack[object] = (uint8_t)slack;
-    for (uint32_t i = 0; i < 2; i++) {
-        uint64_t high = slack >> (8 + i) & 1;
-        slab->slack_high[i] = (slab->slack_high[i] & ~((uint64_t)1 << object)) | high << object;
+    struct gm_slab *slab = gm_slab(pool, index);
+    if (note == 0 && !slab->noted) {
+        return;
     }
+    struct gm_slab_notes *notes = (struct gm_slab_notes *)pool->slab_notes.data + index;
+    if (!slab->noted) {
+        memset(notes, 0, sizeof *notes);
+        slab->noted = true;
+    }
+    notes->of[object] = (uint16_t)note;
 }
 
 bool gm_slab_take(struct gm_pool *pool, uint32_t size_class, uint32_t stream, size_t bytes, CUdeviceptr *out)
@@ -89,18 +88,12 @@ bool gm_slab_take(struct gm_pool *pool, uint32_t size_class, uint32_t stream, si
     }
     struct gm_slab *slab = gm_slab(pool, index);
     uint32_t object = (uint32_t)__builtin_ctzll(slab->free);
-    uint64_t bit = slab->free & -slab->free;
-    slab->free ^= bit;
+    slab->free &= slab->free - 1;
     if (slab->free == 0) {
         list_remove(pool, slab);
     }
     uint32_t size = sizes[size_class].object;
-    if (bytes == size) {
-        slab->inexact &= ~bit;
-    } else {
-        slab->inexact |= bit;
-        set_slack(slab, object, size - (uint32_t)bytes);
-    }
+    set_note(pool, index, object, size - (uint32_t)bytes);
     *out = slab->base + (CUdeviceptr)object * size;
     return true;
 }
@@ -113,6 +106,9 @@ static int take_entry(struct gm_pool *pool, uint32_t *out)
         return 0;
     }
     int rc = gm_array_reserve(&pool->slabs, pool->slabs.count + 1, sizeof(struct gm_slab));
+    if (rc == 0) {
+        rc = gm_array_reserve(&pool->slab_notes, pool->slabs.count + 1, sizeof(struct gm_slab_notes));
+    }
     if (rc == 0) {
         *out = pool->slabs.count++;
     }
@@ -163,14 +159,12 @@ bool gm_slab_find(const struct gm_pool *pool, uint32_t index, CUdeviceptr addres
     }
     /* Exact: an offset is below 2^11 units, the inverse is at most 2^5 too large. */
     *out = ((uint32_t)(offset >> GM_UNIT_SHIFT) * sizes[slab->size_class].inverse) >> INVERSE_SHIFT;
-    return ((slab->free | slab->awaiting) >> *out & 1) == 0;
+    return (slab->free >> *out & 1) == 0 && (gm_slab_note(pool, index, *out) & GM_NOTE_AWAITING) == 0;
 }
 
 uint32_t gm_slab_bytes(const struct gm_pool *pool, uint32_t index, uint32_t object)
 {
-    const struct gm_slab *slab = gm_slab(pool, index);
-    bool inexact = slab->inexact >> object & 1;
-    return sizes[slab->size_class].object - (inexact ? slack_of(slab, object) : 0);
+    return sizes[gm_slab(pool, index)->size_class].object - (gm_slab_note(pool, index, object) & GM_NOTE_SLACK);
 }
 
 uint32_t gm_slab_object_size(const struct gm_slab *slab)
@@ -183,7 +177,6 @@ static void give_back(struct gm_pool *pool, uint32_t index, uint32_t object)
     struct gm_slab *slab = gm_slab(pool, index);
     uint64_t before = slab->free;
     slab->free = before | (uint64_t)1 << object;
-    slab->awaiting &= ~((uint64_t)1 << object);
     if (before == 0) {
         list_add(pool, index);
     }
@@ -204,12 +197,13 @@ int gm_slab_free(struct gm_pool *pool, uint32_t index, CUdeviceptr address, uint
         }
         struct gm_slab_pending *pending = pool->slab_pending.data;
         pending[pool->slab_pending.count++] = (struct gm_slab_pending){.stamp = stamp, .slab = index, .object = object};
-        slab->awaiting |= (uint64_t)1 << object;
+        *bytes = gm_slab_bytes(pool, index, object);
+        set_note(pool, index, object, gm_slab_note(pool, index, object) | GM_NOTE_AWAITING);
         pool->sync_pending_bytes += stamp >> GM_STAMP_SHIFT == GM_STREAM_ANY ? size : 0;
     } else {
+        *bytes = gm_slab_bytes(pool, index, object);
         give_back(pool, index, object);
     }
-    *bytes = gm_slab_bytes(pool, index, object);
     return 0;
 }
 

@@ -4,7 +4,10 @@
 #include "array.h"
 #include "gmtest.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
 
 /* An element whose size does not divide a page. */
 struct element {
@@ -37,6 +40,34 @@ static void grows_by_content_and_zeroes(void **state)
     }
     for (uint32_t i = 0; i < 50000; i++) {
         assert_true(elements(&array)[i].value == i * 3u && elements(&array)[i].more == i);
+    }
+    gm_array_finish(&array);
+}
+
+/* Beyond the size from which it lies on huge pages, whether it grows in place or moves. */
+static void grows_on_huge_pages(void **state)
+{
+    (void)state;
+    struct gm_array array = {0};
+    void *in_the_way[8] = {0};
+    uint32_t moves = 0;
+    for (uint32_t i = 0; i < 1u << 19; i++) {
+        if (i == array.capacity && array.bytes >= HUGE_PAGE) {
+            in_the_way[moves++] =
+                mmap((char *)array.data + array.bytes, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        }
+        assert_ok(gm_array_reserve(&array, i + 1, sizeof(struct element)));
+        assert_true(array.bytes < HUGE_PAGE || (uintptr_t)array.data % HUGE_PAGE == 0);
+        assert_true(elements(&array)[array.capacity - 1].value == 0);
+        elements(&array)[i].value = i + 1;
+        array.count++;
+    }
+    assert_true(moves > 0);
+    for (uint32_t i = 0; i < array.count; i++) {
+        assert_true(elements(&array)[i].value == i + 1);
+    }
+    for (uint32_t i = 0; i < moves; i++) {
+        munmap(in_the_way[i], 4096);
     }
     gm_array_finish(&array);
 }
@@ -122,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grows_by_content_and_zeroes),
+        cmocka_unit_test(grows_on_huge_pages),
         cmocka_unit_test(room_that_is_there_is_kept),
         cmocka_unit_test(finished_is_empty_and_usable),
         cmocka_unit_test(too_many_elements_are_refused),
