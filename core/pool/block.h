@@ -51,12 +51,12 @@
 
 /* Where a chunk is mapped. */
 struct gm_place {
-    uint32_t page : 31;   /* first page in the range */
-    uint32_t blocked : 1; /* a page of it is marked as not usable there */
+    uint32_t page; /* first page in the range */
     uint16_t range;
 };
 
 #define GM_PLACES_INLINE 4u
+#define GM_PLACES_APART  15u /* those with a bit of their own in gm_chunk.blocked */
 
 /*
  * Invariant: bit p of busy is set exactly when page p lies under a live block, and then all live blocks on that page
@@ -68,7 +68,7 @@ struct gm_chunk {
     uint16_t pages; /* 0: this entry is unused */
     uint16_t place_count;
     uint16_t place_capacity;
-    bool blocked; /* some place is */
+    uint16_t blocked; /* bit i: a page may be marked as not usable in place i; the last bit: in one from there on */
     CUmemGenericAllocationHandle handle;
     union {
         struct gm_place inline_places[GM_PLACES_INLINE];

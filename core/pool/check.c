@@ -38,6 +38,9 @@ static int check_places(const struct gm_pool *pool, uint32_t index, struct sums 
 {
     const struct gm_chunk *chunk = gm_chunk(pool, index);
     const struct gm_place *places = gm_places(chunk);
+    if (chunk->blocked >> gm_min(chunk->place_count, GM_PLACES_APART + 1) != 0) {
+        return broken("chunk %u: blocked in more than its %u places", index, chunk->place_count);
+    }
     for (uint32_t i = 0; i < chunk->place_count; i++) {
         const struct gm_range *range = gm_range(pool, places[i].range);
         if (places[i].range >= pool->ranges.count || range->size == 0 || places[i].page >= range->mapped) {
@@ -101,7 +104,7 @@ static bool is_blocked_in(const struct gm_chunk *chunk, uint32_t index)
     const struct gm_place *places = gm_places(chunk);
     for (uint32_t i = 0; i < chunk->place_count; i++) {
         if (places[i].range == index) {
-            return chunk->blocked && places[i].blocked;
+            return chunk->blocked >> gm_min(i, GM_PLACES_APART) & 1;
         }
     }
     return false;

@@ -114,6 +114,38 @@ void gm_index_remove(struct gm_pool *pool, struct gm_range *range, uint32_t node
     }
 }
 
+#if defined(__SSE2__)
+/* SSE2 has no maximum of 32-bit numbers with a sign. */
+static inline __m128i lanes_max(__m128i a, __m128i b)
+{
+    return _mm_xor_si128(a, _mm_and_si128(_mm_xor_si128(a, b), _mm_cmpgt_epi32(b, a)));
+}
+#endif
+
+/* The largest of @count bounds, a multiple of LANES. */
+static int32_t largest_of(const int32_t *bounds, uint32_t count)
+{
+#if defined(__SSE2__)
+    const __m128i *four = (const __m128i *)(const void *)bounds;
+    __m128i even = _mm_setzero_si128();
+    __m128i odd = even;
+    for (const __m128i *past = four + count / 4; four < past; four += 2) {
+        even = lanes_max(even, _mm_loadu_si128(four));
+        odd = lanes_max(odd, _mm_loadu_si128(four + 1));
+    }
+    even = lanes_max(even, odd);
+    even = lanes_max(even, _mm_shuffle_epi32(even, _MM_SHUFFLE(1, 0, 3, 2)));
+    even = lanes_max(even, _mm_shuffle_epi32(even, _MM_SHUFFLE(2, 3, 0, 1)));
+    return _mm_cvtsi128_si32(even);
+#else
+    int32_t largest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        largest = bounds[i] > largest ? bounds[i] : largest;
+    }
+    return largest;
+#endif
+}
+
 /* Bit i says whether bounds[i] is at least @units, for LANES of them. */
 static inline uint32_t lanes_at_least(const int32_t *bounds, int32_t units)
 {
@@ -133,6 +165,17 @@ static inline uint32_t lanes_at_least(const int32_t *bounds, int32_t units)
     return lanes;
 #endif
 }
+
+/* Bit i says whether bounds[i] is at least @units, for the granules of a group: one branch less than to look for it. */
+static inline uint64_t group_at_least(const int32_t *bounds, int32_t units)
+{
+    uint64_t granules = 0;
+    for (uint32_t i = 0; i < GM_GRANULE_FANOUT; i += LANES) {
+        granules |= (uint64_t)lanes_at_least(bounds + i, units) << i;
+    }
+    return granules;
+}
+_Static_assert(GM_GRANULE_FANOUT == 64, "a bit each");
 
 /* The first index in [from, count) whose bound is at least @units; @count, a multiple of LANES, if none. */
 static inline uint32_t first_at_least(const int32_t *bounds, uint32_t from, uint32_t count, int32_t units)
@@ -167,15 +210,6 @@ static uint32_t search_granule(struct gm_pool *pool, const struct gm_range *rang
     return best;
 }
 
-static int32_t largest_of(const int32_t *bounds, uint32_t count)
-{
-    int32_t largest = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        largest = bounds[i] > largest ? bounds[i] : largest;
-    }
-    return largest;
-}
-
 void gm_index_settle(struct gm_range *range)
 {
     range->bound = (uint32_t)largest_of(range->group_bound, groups_of(range));
@@ -185,21 +219,19 @@ void gm_index_settle(struct gm_range *range)
 static uint32_t search_group(struct gm_pool *pool, struct gm_range *range, uint32_t group, uint32_t granule,
                              uint32_t units, uint32_t from)
 {
-    uint32_t end = (group + 1) * GM_GRANULE_FANOUT;
-    for (;; granule++) {
-        granule = first_at_least(range->granule_bound, granule, end, (int32_t)units);
-        if (granule == end) {
-            int32_t *bounds = range->granule_bound + (size_t)group * GM_GRANULE_FANOUT;
-            range->group_bound[group] = largest_of(bounds, GM_GRANULE_FANOUT);
-            return GM_NONE;
-        }
+    int32_t *bounds = range->granule_bound + (size_t)group * GM_GRANULE_FANOUT;
+    uint64_t left = group_at_least(bounds, (int32_t)units) & UINT64_MAX << granule % GM_GRANULE_FANOUT;
+    for (; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
         int32_t largest;
-        uint32_t node = search_granule(pool, range, granule, units, from, &largest);
+        uint32_t node = search_granule(pool, range, group * GM_GRANULE_FANOUT + i, units, from, &largest);
         if (node != GM_NONE) {
             return node;
         }
-        range->granule_bound[granule] = largest;
+        bounds[i] = largest;
     }
+    range->group_bound[group] = largest_of(bounds, GM_GRANULE_FANOUT);
+    return GM_NONE;
 }
 
 uint32_t gm_index_find(struct gm_pool *pool, struct gm_range *range, uint32_t units, uint32_t from)

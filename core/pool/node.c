@@ -136,22 +136,28 @@ static inline __attribute__((always_inline)) bool take_pages(struct gm_pool *poo
     return alias != 0;
 }
 
+/* @pages of a chunk are free again, which a search in the range of @place may have found busy. */
+static inline void tell_range(struct gm_pool *pool, struct gm_place place, uint64_t pages)
+{
+    struct gm_range *range = gm_range(pool, place.range);
+    if (gm_bits_set(range->usable, place.page, pages)) {
+        gm_range_mark_dirty(range, gm_slots(range) + gm_range_slot(range, place.page));
+    }
+}
+
 /* @pages of the chunk are free again, which searches of its other ranges had found busy: they have to look again. */
 static void tell_other_ranges(struct gm_pool *pool, struct gm_chunk *chunk, uint64_t pages)
 {
-    struct gm_place *places = chunk->place_capacity > GM_PLACES_INLINE ? chunk->places : chunk->inline_places;
-    bool still = chunk->busy != 0;
-    for (uint32_t i = 0; i < chunk->place_count; i++) {
-        if (!places[i].blocked) {
-            continue;
-        }
-        struct gm_range *range = gm_range(pool, places[i].range);
-        places[i].blocked = still ? 1 : 0;
-        if (gm_bits_set(range->usable, places[i].page, pages)) {
-            gm_range_mark_dirty(range, gm_slots(range) + gm_range_slot(range, places[i].page));
+    const struct gm_place *places = gm_places(chunk);
+    for (uint32_t left = chunk->blocked; left != 0; left &= left - 1) {
+        tell_range(pool, places[__builtin_ctz(left)], pages);
+    }
+    if (__builtin_expect(chunk->blocked >> GM_PLACES_APART, 0)) {
+        for (uint32_t i = GM_PLACES_APART + 1; i < chunk->place_count; i++) {
+            tell_range(pool, places[i], pages);
         }
     }
-    chunk->blocked = still;
+    chunk->blocked = chunk->busy != 0 ? chunk->blocked : 0;
 }
 
 /* Frees pages [first, past) of @slot, if any, and notes when its chunk was used last. */
@@ -172,7 +178,7 @@ static inline __attribute__((always_inline)) void drop_part(struct gm_pool *pool
         gm_chunk_mark_free(pool, slot->chunk);
         tally->chunk_pages += chunk->pages;
     }
-    if (chunk->blocked) {
+    if (chunk->blocked != 0) {
         tell_other_ranges(pool, chunk, freed);
     }
 }
@@ -203,7 +209,7 @@ static inline __attribute__((always_inline)) void drop_pages(struct gm_pool *poo
         tally.pages += slot->pages;
         tally.chunk_pages += slot->pages;
         tally.alias_pages += slot->alias ? slot->pages : 0;
-        if (chunk->blocked) {
+        if (chunk->blocked != 0) {
             tell_other_ranges(pool, chunk, UINT64_MAX >> (64 - slot->pages));
         }
     }

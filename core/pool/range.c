@@ -232,7 +232,7 @@ int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
 {
     struct gm_range *range = gm_range(pool, index);
     struct gm_chunk *chunk = gm_chunk(pool, chunk_index);
-    struct gm_place place = {.range = (uint16_t)index, .page = range->mapped & INT32_MAX};
+    struct gm_place place = {.range = (uint16_t)index, .page = range->mapped};
     if (range->mapped + chunk->pages > range->pages || reserve_slot(range) < 0 || gm_node_reserve(pool, 1) < 0) {
         return -ENOMEM;
     }
@@ -357,7 +357,7 @@ int gm_range_attach(struct gm_pool *pool, uint32_t index, uint32_t page, uint32_
 {
     struct gm_range *range = gm_range(pool, index);
     struct gm_chunk *chunk = gm_chunk(pool, chunk_index);
-    int rc = add_place(pool, range, chunk_index, (struct gm_place){.range = (uint16_t)index, .page = page & INT32_MAX});
+    int rc = add_place(pool, range, chunk_index, (struct gm_place){.range = (uint16_t)index, .page = page});
     if (rc < 0) {
         return rc;
     }
