@@ -110,7 +110,7 @@ sleep 0.3
 ask one alloc $((2000 * M)) >/dev/null
 wait "$waiter"
 expect "waited for" "0 oom 3" "$? $(cat "$work/waited")"
-within 5 grep -qx "oom 4" "$work/followed" || complain "followed: $(cat "$work/followed")"
+within 5 grep -qx "oom $((3 + of_two))" "$work/followed" || complain "followed: $(cat "$work/followed")"
 expect "only what has changed" 1 "$(grep -c '^register' "$work/followed")"
 kill "$follower"
 wait "$follower" 2>/dev/null
