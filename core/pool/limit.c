@@ -40,9 +40,16 @@ static bool context_is_capturing(const struct gm_pool *pool)
     return false;
 }
 
+/*
+ * Of a context that has ended no work is left. What was freed since then may be in use under any other context of the
+ * device, for all of which the current one stands.
+ */
 static CUresult synchronise(const struct gm_pool *pool)
 {
     CUcontext ignored;
+    if (pool->context == NULL) {
+        return pool->vmm.cu->ctx_synchronize();
+    }
     CUresult code = pool->vmm.cu->ctx_push_current(pool->context);
     if (code == CUDA_SUCCESS) {
         code = pool->vmm.cu->ctx_synchronize();

@@ -16,6 +16,7 @@
 #include "hooks.h"
 #include "origin.h"
 #include "peers.h"
+#include "pitch.h"
 #include "plain.h"
 #include "pools.h"
 #include "process.h"
@@ -163,7 +164,7 @@ static CUresult from_pool(CUresult rc)
 /*
  * Serves by @serve, else gives the answer of @call; both again when there was no room and idle memory of ours was given
  * back: first that of the current device, in the wrong pieces or of other contexts, then that of others, on which the
- * stream or pool may be.
+ * stream or pool may be. What a vain attempt to serve has taken is given back, too, before the driver is asked.
  */
 #define SERVE_OR_CALL(serve, call)                                                                                     \
     do {                                                                                                               \
@@ -176,6 +177,7 @@ static CUresult from_pool(CUresult rc)
                 if (serve) {                                                                                           \
                     return CUDA_SUCCESS;                                                                               \
                 }                                                                                                      \
+                (void)make_room(others != 0);                                                                          \
                 rc = call;                                                                                             \
             }                                                                                                          \
         }                                                                                                              \
@@ -212,6 +214,31 @@ CUresult gm_hook_mem_alloc_from_pool_async_ptsz(CUdeviceptr *out, size_t bytes, 
         WITHIN_LIMIT(out, bytes, from_pool(gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream))));
 }
 
+/* Rows as far apart as the driver has put such rows before; false: it has yet to say, or must judge the call. */
+static bool serve_pitched(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element)
+{
+    CUdevice device;
+    size_t known;
+    size_t bytes;
+    if (pitch == NULL || gm_driver_ctx_get_device(&device) != CUDA_SUCCESS ||
+        !gm_pitch_find(device, width, element, &known) || __builtin_mul_overflow(known, height, &bytes) ||
+        !serve_plain(out, bytes)) {
+        return false;
+    }
+    *pitch = known;
+    return true;
+}
+
+/* The driver's answer to a pitched allocation, from which is learnt. */
+static CUresult with_pitch(CUresult rc, const size_t *pitch, size_t width, unsigned int element)
+{
+    CUdevice device;
+    if (rc == CUDA_SUCCESS && gm_driver_ctx_get_device(&device) == CUDA_SUCCESS) {
+        gm_pitch_note(device, width, element, *pitch);
+    }
+    return rc;
+}
+
 /* The bytes of a pitched allocation without the padding of its rows. */
 static size_t least_of_pitch(size_t width, size_t height)
 {
@@ -221,8 +248,10 @@ static size_t least_of_pitch(size_t width, size_t height)
 
 CUresult gm_hook_mem_alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element)
 {
-    SERVE_OR_CALL(false, WITHIN_LIMIT(out, least_of_pitch(width, height),
-                                      gm_driver_mem_alloc_pitch(out, pitch, width, height, element)));
+    SERVE_OR_CALL(
+        serve_pitched(out, pitch, width, height, element),
+        WITHIN_LIMIT(out, least_of_pitch(width, height),
+                     with_pitch(gm_driver_mem_alloc_pitch(out, pitch, width, height, element), pitch, width, element)));
 }
 
 CUresult gm_hook_mem_create(CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *properties,

@@ -184,6 +184,50 @@ void gm_pools_note_driver_alloc(void)
     gm_pools_note_driver_free();
 }
 
+/* What the driver's part of a pool of @device holds beyond what it keeps; *keep is that, or what is in use. */
+static uint64_t idle_in(const struct gm_pool_record *record, CUdevice device, cuuint64_t *keep)
+{
+    CUmemoryPool pool = atomic_load_explicit(&record->key, memory_order_acquire);
+    cuuint64_t held = 0;
+    cuuint64_t used = 0;
+    if (pool == NULL || record->device != device ||
+        gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held) != CUDA_SUCCESS ||
+        gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS ||
+        gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, keep) != CUDA_SUCCESS) {
+        return 0;
+    }
+    *keep = *keep > used ? *keep : used;
+    return held > *keep ? held - *keep : 0;
+}
+
+/* Of all records of @device; with @release, they give it back. The bytes. */
+static uint64_t sum_idle(CUdevice device, bool release)
+{
+    uint64_t sum = 0;
+    if (!in_range(device) || !atomic_load_explicit(&mixed, memory_order_relaxed)) {
+        return 0;
+    }
+    for (size_t i = 0; i <= KNOWN; i++) {
+        const struct gm_pool_record *record = i < KNOWN ? &known[i] : &defaults[device];
+        cuuint64_t keep;
+        uint64_t idle = idle_in(record, device, &keep);
+        if (idle > 0 && (!release || gm_driver_mem_pool_trim_to(record->name, keep) == CUDA_SUCCESS)) {
+            sum += idle;
+        }
+    }
+    return sum;
+}
+
+uint64_t gm_pools_idle(CUdevice device)
+{
+    return sum_idle(device, false);
+}
+
+uint64_t gm_pools_release_idle(CUdevice device)
+{
+    return sum_idle(device, true);
+}
+
 static uint64_t whole_pages(uint64_t bytes)
 {
     return (bytes + PAGE - 1) / PAGE * PAGE;

@@ -42,6 +42,13 @@ void gm_pools_remove(struct gm_pool_record *record, uint64_t bytes);
 void gm_pools_note_driver_alloc(void);
 void gm_pools_note_driver_free(void);
 
+/*
+ * Bytes that the driver's part of the pools of @device holds beyond what it keeps when it next synchronises: for a
+ * program without us that was at its last cuMemFree(). And gives them back; the bytes. Both in RELAXED capture mode.
+ */
+uint64_t gm_pools_idle(CUdevice device);
+uint64_t gm_pools_release_idle(CUdevice device);
+
 /* The device of a pool that may be served; -1: it is another pool. */
 int gm_pools_device_of(CUmemoryPool pool);
 

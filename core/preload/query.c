@@ -7,6 +7,7 @@
  *
  * CONCURRENCY  no state here.
  */
+#include "capture.h"
 #include "hooks.h"
 #include "origin.h"
 #include "pools.h"
@@ -21,10 +22,12 @@
 
 /*
  * Bytes that the core holds on the current device and no block of the program's uses: what is free at once, and what
- * still waits for the work that used it, which the driver would count as free after the program's own wait.
+ * still waits for the work that used it, which the driver would count as free after the program's own wait. And what
+ * the driver's pools would have given back at a plain free, which it does not see.
  */
 static size_t idle_bytes(void)
 {
+    struct gm_capture_scope capture;
     struct gmlake *allocator;
     CUdevice device;
     size_t idle = 0;
@@ -35,6 +38,9 @@ static size_t idle_bytes(void)
         struct gmlake_stats stats = {.size = sizeof stats};
         idle += gmlake_get_stats(allocator, &stats) == 0 ? stats.reserved - stats.allocated : 0;
     }
+    gm_capture_enter(&capture);
+    idle += gm_pools_idle(device);
+    gm_capture_leave(&capture);
     gm_process_leave();
     return idle;
 }

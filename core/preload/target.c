@@ -7,6 +7,7 @@
 #include "lock.h"
 #include "origin.h"
 #include "peers.h"
+#include "pools.h"
 #include "registry.h"
 
 #include <stdatomic.h>
@@ -231,12 +232,43 @@ struct gmlake *gm_target_allocator(CUdevice device, unsigned index)
 static size_t trim_under(CUcontext context, struct gmlake *allocator, size_t keep)
 {
     size_t released = 0;
-    if (context == GONE || gm_driver_ctx_push_current(context) != CUDA_SUCCESS) {
+    if (context == NULL || gm_driver_ctx_push_current(context) != CUDA_SUCCESS) {
         return 0;
     }
     int rc = gmlake_trim(allocator, keep, &released);
     gm_driver_ctx_pop_current(&context);
     return rc == 0 ? released : 0;
+}
+
+/* A context of @device under which its work can be waited for; NULL: none is known. */
+static CUcontext some_context_of(CUdevice device)
+{
+    CUcontext context;
+    CUdevice current;
+    if (current_context(&context) && gm_driver_ctx_get_device(&current) == CUDA_SUCCESS && current == device) {
+        return context;
+    }
+    unsigned count = atomic_load_explicit(&served_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        context = atomic_load_explicit(&served[i].context, memory_order_acquire);
+        if (served[i].device == device && context != GONE) {
+            return context;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * The context to trim the allocator of @entry under: its own or, where that has ended and blocks of pools were freed
+ * since, any of the device. NULL: it is about to end, or there is none.
+ */
+static CUcontext context_to_trim_under(const struct served *entry)
+{
+    gm_lock_take(&lock);
+    CUcontext context = atomic_load(&entry->context);
+    bool is_ending = context == GONE && entry->ended != NULL;
+    gm_lock_drop(&lock);
+    return is_ending ? NULL : context == GONE ? some_context_of(entry->device) : context;
 }
 
 size_t gm_target_trim_device(CUdevice device, size_t keep)
@@ -246,7 +278,7 @@ size_t gm_target_trim_device(CUdevice device, size_t keep)
     for (unsigned i = 0; i < count; i++) {
         struct gmlake *allocator = atomic_load(&served[i].allocator);
         if (allocator != NULL && served[i].device == device) {
-            sum += trim_under(atomic_load(&served[i].context), allocator, keep);
+            sum += trim_under(context_to_trim_under(&served[i]), allocator, keep);
         }
     }
     return sum;
@@ -258,7 +290,9 @@ size_t gm_target_trim(bool of_others)
     size_t sum = 0;
     (void)gm_driver_ctx_get_device(&current);
     for (CUdevice device = 0; device < device_count; device++) {
-        sum += (device != current) == of_others ? gm_target_trim_device(device, 0) : 0;
+        if ((device != current) == of_others) {
+            sum += gm_target_trim_device(device, 0) + gm_pools_release_idle(device);
+        }
     }
     return sum;
 }

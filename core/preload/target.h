@@ -40,8 +40,8 @@ void gm_target_leave(const struct gm_target *target);
 struct gmlake *gm_target_allocator(CUdevice device, unsigned index);
 
 /*
- * Gives the idle memory of all allocators of the current device back to it, or that of all other devices to them: a
- * stream or a pool may be one of theirs. The bytes.
+ * Gives the idle memory of all allocators of the current device back to it, and what is idle in the driver's pools; or
+ * that of all other devices to them: a stream or a pool may be one of theirs. The bytes.
  */
 size_t gm_target_trim(bool of_others);
 

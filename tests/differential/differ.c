@@ -180,10 +180,10 @@ struct difference {
 
 /*
  * On a device this full, in percent, an allocation may be refused that the driver alone had room for: both have memory
- * that they cannot use, the driver in its steps of 32 MB, we in chunks that are partly in use, and those of each
- * context apart. The program ends there.
+ * that they cannot use, the driver in its steps of 32 MB, we in chunks that are partly in use, and both hold such at
+ * once where the driver serves some pools. The program ends there.
  */
-#define FULL 40
+#define FULL 70
 
 static bool is_refused_when_full(const char *bare_line, const char *our_line, unsigned long fill)
 {

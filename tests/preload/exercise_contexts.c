@@ -139,3 +139,28 @@ void scenario_context_end(void)
     use("holds its bytes", address, 4 * MIB);
     say("cuMemFreeAsync", cu.cuMemFreeAsync_(address, NULL));
 }
+
+/* Memory of pools outlives its context; freed after that, it has room for the next, under whichever context. */
+void scenario_context_idle(void)
+{
+    enum { ROUNDS = 4, BLOCK = 100 * MIB };
+    CUdeviceptr ordered;
+    CUdeviceptr plain;
+    start(0);
+    need("cuMemAlloc", cu.cuMemAlloc_(&plain, MIB));
+    for (int round = 0; round < ROUNDS; round++) {
+        CUcontext made = another_context();
+        need("cuMemAllocAsync", cu.cuMemAllocAsync_(&ordered, BLOCK, NULL));
+        need("cuCtxSynchronize", cu.cuCtxSynchronize_());
+        need("cuCtxDestroy", cu.cuCtxDestroy_(made));
+        need("cuCtxSetCurrent", cu.cuCtxSetCurrent_(context));
+        use("it is there", ordered, BLOCK);
+        say("cuMemFreeAsync", cu.cuMemFreeAsync_(ordered, NULL));
+        need("cuCtxSynchronize", cu.cuCtxSynchronize_());
+        CUdeviceptr next = 0;
+        say("the next", cu.cuMemAlloc_(&next, BLOCK));
+        use("holds its bytes", next, BLOCK);
+        say("cuMemFree", cu.cuMemFree_(next));
+    }
+    say("cuMemFree", cu.cuMemFree_(plain));
+}

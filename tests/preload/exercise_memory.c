@@ -40,6 +40,42 @@ void scenario_plain(void)
     say("free what nobody gave", cu.cuMemFree_(4096));
 }
 
+/* Rows of every width twice, under every size of element, and what cannot be. */
+void scenario_pitched(void)
+{
+    static const size_t widths[] = {1, 511, 512, 513, 700, 4096, 100001, 4 * MIB + 1};
+    static const unsigned elements[] = {4, 8, 16};
+    enum { ROUNDS = 3, HEIGHT = 5 };
+    CUdeviceptr blocks[ROUNDS];
+    size_t pitch;
+    start(0);
+    for (size_t i = 0; i < LENGTH(widths) * LENGTH(elements); i++) {
+        size_t width = widths[i / LENGTH(elements)];
+        unsigned element = elements[i % LENGTH(elements)];
+        for (int round = 0; round < ROUNDS; round++) {
+            CUdeviceptr base = 0;
+            size_t size = 0;
+            pitch = 4711;
+            need("cuMemAllocPitch", cu.cuMemAllocPitch_(&blocks[round], &pitch, width, HEIGHT, element));
+            printf("%zu bytes for %u: pitch %zu\n", width, element, pitch);
+            use("holds its bytes", blocks[round], pitch * HEIGHT);
+            say("cuMemGetAddressRange", cu.cuMemGetAddressRange_(&base, &size, blocks[round] + pitch));
+            say_if("the range is all rows", base == blocks[round] && size == pitch * HEIGHT);
+        }
+        for (int round = 0; round < ROUNDS; round++) {
+            say("cuMemFree", cu.cuMemFree_(blocks[round]));
+        }
+    }
+    pitch = 4711;
+    say("no rows", cu.cuMemAllocPitch_(blocks, &pitch, 700, 0, 4));
+    say("elements of three bytes", cu.cuMemAllocPitch_(blocks, &pitch, 700, 10, 3));
+    say("more than there is", cu.cuMemAllocPitch_(blocks, &pitch, 700, (size_t)1 << 40, 4));
+    say("more than can be said", cu.cuMemAllocPitch_(blocks, &pitch, 700, SIZE_MAX / 512, 4));
+    say("nowhere to put the pitch", cu.cuMemAllocPitch_(blocks, NULL, 700, 10, 4));
+    say("nowhere to put it", cu.cuMemAllocPitch_(NULL, &pitch, 700, 10, 4));
+    printf("pitch still %zu\n", pitch);
+}
+
 /* Prints an answer about @address: what does not depend on where the allocator puts things. */
 static void ask(CUpointer_attribute attribute, CUdeviceptr address, CUdeviceptr block, size_t bytes)
 {

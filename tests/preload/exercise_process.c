@@ -121,6 +121,15 @@ void scenario_peers(void)
     need("cuCtxSetCurrent", cu.cuCtxSetCurrent_(context_1));
     use("from after", after, 40 * MIB);
     use("from the pool", ordered, 4 * MIB);
+    say("cuCtxDisablePeerAccess", cu.cuCtxDisablePeerAccess_(context_0));
+    say("once more", cu.cuCtxDisablePeerAccess_(context_0));
+    need("cuCtxSetCurrent", cu.cuCtxSetCurrent_(context_0));
+    use("its own", before, 4 * MIB);
+    need("cuCtxSetCurrent", cu.cuCtxSetCurrent_(context_1));
+    say("cuCtxEnablePeerAccess", cu.cuCtxEnablePeerAccess_(context_0, 0));
+    say("once more", cu.cuCtxEnablePeerAccess_(context_0, 0));
+    use("from before", before, 4 * MIB);
+    use("from after", after, 40 * MIB);
     say("cuMemFree", cu.cuMemFree_(after));
     say("cuMemFree", cu.cuMemFree_(before));
     say("cuMemFree", cu.cuMemFree_(ordered));

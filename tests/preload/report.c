@@ -20,7 +20,8 @@ static int is_form_of(const char *symbol, const char *name)
 
 void report_driver_calls(void)
 {
-    static const char *const told[] = {"cuMemAlloc_v2", "cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemCreate"};
+    static const char *const told[] = {"cuMemAlloc_v2", "cuMemAllocPitch_v2", "cuMemAllocAsync",
+                                       "cuMemAllocFromPoolAsync", "cuMemCreate"};
     static struct simcuda_call calls[1024];
     size_t (*query)(struct simcuda_call *, size_t);
     unsigned (*violations)(void);

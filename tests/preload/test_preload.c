@@ -230,6 +230,26 @@ static void a_context_ends_with_its_memory(void **state)
     expect_served(&run, "cuMemAlloc_v2");
 }
 
+static void what_is_idle_after_a_context_has_room_for_the_next(void **state)
+{
+    (void)state;
+    run_set_environment("SIMCUDA_MEMORY=160M");
+    struct run run = exercise(EXERCISE, "proc0", "context-idle");
+    run_clear_environment();
+    assert_true(run_driver_count(&run, "cuMemCreate") > 0);
+    run_free(&run);
+}
+
+/* The driver has to say once for each width and element size; what follows is served. */
+static void rows_are_as_far_apart_as_the_driver_puts_them(void **state)
+{
+    enum { KINDS = 24, REFUSED = 7 }; /* one twice: idle memory was given back for it */
+    (void)state;
+    struct run run = exercise(EXERCISE, "proc0", "pitched");
+    assert_int_equal(run_driver_count(&run, "cuMemAllocPitch_v2"), KINDS + REFUSED);
+    expect_served(&run, "cuMemAlloc_v2");
+}
+
 static void peers_see_what_they_may(void **state)
 {
     (void)state;
@@ -415,6 +435,8 @@ int main(void)
         cmocka_unit_test(every_context_is_served),
         cmocka_unit_test(work_of_one_context_is_waited_for_by_the_other),
         cmocka_unit_test(a_context_ends_with_its_memory),
+        cmocka_unit_test(what_is_idle_after_a_context_has_room_for_the_next),
+        cmocka_unit_test(rows_are_as_far_apart_as_the_driver_puts_them),
         cmocka_unit_test(peers_see_what_they_may),
         cmocka_unit_test(many_threads_are_served_at_once),
         cmocka_unit_test(calls_before_a_context_get_the_drivers_answer),
