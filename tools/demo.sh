@@ -105,7 +105,7 @@ build()
     headline "building"
     need_packages "${build_packages[@]}" gzip
     local started=$SECONDS
-    build_preset release -- --target gmlake_command gmlaked gmlake gmlake_preload simcuda || exit 1
+    build_preset release -- --target gmlake_command gmlaked gmlake gmlake_preload simcuda manual || exit 1
     note "built in $((SECONDS - started)) s: $bin"
 }
 

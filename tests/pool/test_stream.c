@@ -25,8 +25,7 @@ static void other_streams_wait(void)
 }
 SIM_TEST(other_streams_wait, "SIMCUDA_MEMORY=64M", "SIMCUDA_STREAM_DELAY_US=300", NULL)
 
-/* A chunk of which another stream freed a part: one wait makes it ours, also once we have freed the rest of it later.
- */
+/* A chunk of which another stream freed a part: one wait makes it ours, also once we freed the rest later. */
 static void a_wait_reaches_what_both_freed(void)
 {
     begin();
