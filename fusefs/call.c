@@ -4,6 +4,7 @@
 #include "call.h"
 
 #include "machine.h"
+#include "monotonic.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The largest errno that there is. */
@@ -31,13 +31,6 @@ struct gm_call {
     struct gmlake_ctl_request request;
     int fd;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 int gm_calls_init(struct gm_calls *calls)
 {
@@ -166,7 +159,7 @@ static struct gm_call *enter(struct gm_calls *calls, struct gm_process *process,
         return NULL;
     }
     *call = (struct gm_call){.process = process,
-                             .deadline_ns = now_ns() + GM_CALL_DEADLINE_MS * 1000000ull,
+                             .deadline_ns = gm_monotonic_ns() + GM_CALL_DEADLINE_MS * 1000000ull,
                              .done = done,
                              .context = context,
                              .fd = -1};
@@ -338,7 +331,7 @@ static void send_waiting(struct gm_calls *calls)
 int gm_calls_run(struct gm_calls *calls)
 {
     eventfd_t woken;
-    uint64_t now = now_ns();
+    uint64_t now = gm_monotonic_ns();
     uint64_t next_ns;
     struct gm_call *call;
     if (eventfd_read(calls->wake_fd, &woken) == 0) {

@@ -48,18 +48,12 @@ void gm_event_raise(struct gm_state *state, enum gm_machine_event event, uint64_
     atomic_fetch_add(&state->event[event], by);
 }
 
-static uint64_t add_bounded(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 static void count_snapshot(const struct gm_snapshot *snapshot, struct gm_counts *out)
 {
     *out = (struct gm_counts){.count = GM_PROCESS_EVENTS};
     for (unsigned i = 0; i < snapshot->device_count; i++) {
         for (unsigned event = 0; event < GM_PROCESS_EVENTS; event++) {
-            out->value[event] = add_bounded(out->value[event], snapshot->device[i].stat[rows[event]]);
+            out->value[event] = gm_add_bounded(out->value[event], snapshot->device[i].stat[rows[event]]);
         }
     }
 }
@@ -91,7 +85,7 @@ void gm_events_note(struct gm_state *state, struct gm_state_process *row, const 
     for (unsigned event = 0; event < GM_PROCESS_EVENTS; event++) {
         enum gm_machine_event to = machine_event((enum gm_process_event)event);
         if (to != GM_MACHINE_EVENTS) {
-            sums[to] = add_bounded(sums[to], counts.value[event]);
+            sums[to] = gm_add_bounded(sums[to], counts.value[event]);
         }
     }
     if (row->has_past == 0) {

@@ -4,6 +4,7 @@
 #include "keeper.h"
 
 #include "log.h"
+#include "monotonic.h"
 #include "notify.h"
 #include "procfs.h"
 
@@ -19,7 +20,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SILENCE_MS    20000 /* of a child before it is killed */
@@ -40,13 +40,6 @@ struct keeper {
     int64_t heard_ms;   /* the child's last sign of life */
     int64_t end_ms;     /* when a child that was told to end is killed */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- notices -------------------------------------------------------------------------------------------------- */
 
@@ -71,7 +64,7 @@ static void heed(struct keeper *keeper, const char *text, int fd)
 {
     char value[GM_NOTICE_MAX];
     char name[GM_NOTICE_MAX];
-    keeper->heard_ms = now_ms();
+    keeper->heard_ms = gm_monotonic_ms();
     bool named = value_of(text, "FDNAME", name) != NULL && strlen(name) < GM_KEPT_NAME_SIZE;
     if (value_of(text, "FDSTORE", value) != NULL && named && fd >= 0) {
         if (gm_kept_put(keeper->kept, name, fd) < 0) {
@@ -168,7 +161,7 @@ static int start_child(struct keeper *keeper, const char *oom_score)
     close(pair[1]);
     keeper->child_fd = pair[0];
     keeper->child = child;
-    keeper->started_ms = keeper->heard_ms = now_ms();
+    keeper->started_ms = keeper->heard_ms = gm_monotonic_ms();
     return 0;
 }
 
@@ -176,7 +169,7 @@ static void tell_to_end(struct keeper *keeper)
 {
     if (!keeper->ending) {
         keeper->ending = true;
-        keeper->end_ms = now_ms() + END_MS;
+        keeper->end_ms = gm_monotonic_ms() + END_MS;
         kill(keeper->child, SIGTERM);
     }
 }
@@ -195,7 +188,7 @@ static bool take_signals(int signal_fd)
 /* A child that is told to end does so soon; any other shows itself, unless somebody has stopped it. */
 static void watch(const struct keeper *keeper)
 {
-    int64_t now = now_ms();
+    int64_t now = gm_monotonic_ms();
     struct gm_proc_stat stat;
     if (keeper->ending ? now < keeper->end_ms : now - keeper->heard_ms < SILENCE_MS) {
         return;
@@ -247,8 +240,8 @@ static void report_death(pid_t child, int status)
 static bool pause_between(struct keeper *keeper, int ms)
 {
     struct pollfd wait = {keeper->signal_fd, POLLIN, 0};
-    int64_t until = now_ms() + ms;
-    for (int64_t left = ms; left > 0; left = until - now_ms()) {
+    int64_t until = gm_monotonic_ms() + ms;
+    for (int64_t left = ms; left > 0; left = until - gm_monotonic_ms()) {
         if (poll(&wait, 1, (int)left) > 0 && take_signals(keeper->signal_fd)) {
             return true;
         }
@@ -271,7 +264,7 @@ static int keep(struct keeper *keeper, const char *oom_score)
         if (keeper->ending || !keeper->ever_ready || (WIFEXITED(status) && code == 0)) {
             return code;
         }
-        bool lived = rc == 0 && now_ms() - keeper->started_ms >= 1000;
+        bool lived = rc == 0 && gm_monotonic_ms() - keeper->started_ms >= 1000;
         bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; /* from outside: no fault of its own */
         report_death(keeper->child, status);
         backoff = lived || killed ? BACKOFF_FIRST : backoff * 2 < BACKOFF_LAST ? backoff * 2 : BACKOFF_LAST;

@@ -4,13 +4,13 @@
 #include "machine.h"
 
 #include "events.h"
+#include "monotonic.h"
 #include "tunables.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A process shows itself each second (core/ctl/agent.c). */
@@ -373,7 +373,6 @@ unsigned gm_machine_process_count(struct gm_machine *machine)
 
 struct gm_age gm_process_look_locked(struct gm_process *process)
 {
-    struct timespec now;
     int rc = 0;
     /* The number before the copy: what was published meanwhile is read again next time. */
     uint64_t sequence = atomic_load_explicit(&process->pages.stats->sequence, memory_order_acquire);
@@ -381,8 +380,7 @@ struct gm_age gm_process_look_locked(struct gm_process *process)
         rc = gm_snapshot_read(process->pages.stats, &process->last);
         process->last_sequence = rc == 0 ? sequence : 0;
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    uint64_t now_ns = gm_monotonic_ns();
     uint64_t published = process->last.published_ns;
     uint64_t age_ns = published > 0 && published < now_ns ? now_ns - published : 0;
     struct gm_age age = {age_ns / 1000, (rc < 0 && rc != -ENODATA) || age_ns > STALE_NS};

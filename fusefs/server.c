@@ -5,6 +5,7 @@
 
 #include "events.h"
 #include "log.h"
+#include "monotonic.h"
 #include "notify.h"
 #include "peer.h"
 #include "procfs.h"
@@ -18,7 +19,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define HELLO_DEADLINE_MS 2000
@@ -73,13 +73,6 @@ struct gm_server {
     int64_t looked_ms;       /* at all processes */
     _Atomic int64_t beat_ms; /* when the thread last came by */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static int watch_fd(struct gm_server *server, int fd, struct watch *watch)
 {
@@ -279,14 +272,14 @@ static void listen_to(struct gm_server *server, struct connection *connection, b
                                 .data.ptr = &connection->socket_watch};
     epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event);
     connection->quiet = quiet;
-    connection->deadline_ms = quiet ? now_ms() + QUIET_MS : INT64_MAX;
+    connection->deadline_ms = quiet ? gm_monotonic_ms() + QUIET_MS : INT64_MAX;
 }
 
 static void read_connection(struct gm_server *server, struct connection *connection)
 {
     char bytes[GMLAKE_CTL_MESSAGE_MAX];
     /* Whose words are used up is not read from for a while, which makes himself wait. */
-    if (connection->process != NULL && !gm_user_speak(connection->user, now_ms())) {
+    if (connection->process != NULL && !gm_user_speak(connection->user, gm_monotonic_ms())) {
         listen_to(server, connection, true);
         return;
     }
@@ -310,7 +303,7 @@ static int add_connection(struct gm_server *server, int fd)
         return rc;
     }
     struct connection *connection;
-    struct gm_user *user = gm_user_enter(&server->users, identity.uid, now_ms());
+    struct gm_user *user = gm_user_enter(&server->users, identity.uid, gm_monotonic_ms());
     rc = user == NULL ? -EDQUOT : list_connection(server, &identity, fd, user, &connection);
     if (rc < 0) {
         if (user != NULL) {
@@ -319,7 +312,7 @@ static int add_connection(struct gm_server *server, int fd)
         close(identity.pidfd);
         return rc;
     }
-    connection->deadline_ms = now_ms() + HELLO_DEADLINE_MS;
+    connection->deadline_ms = gm_monotonic_ms() + HELLO_DEADLINE_MS;
     return 0;
 }
 
@@ -330,7 +323,7 @@ static void pause_listening(struct gm_server *server, int error)
         server->complained = true;
     }
     epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->listen_fd, NULL);
-    server->listen_again_ms = now_ms() + ACCEPT_PAUSE_MS;
+    server->listen_again_ms = gm_monotonic_ms() + ACCEPT_PAUSE_MS;
 }
 
 static void accept_connection(struct gm_server *server)
@@ -404,7 +397,7 @@ static int expect_process(struct gm_server *server, const struct gm_kept *kept, 
         connection->process = process;
         connection->pages[0] = fds[0];
         connection->pages[1] = fds[1];
-        connection->deadline_ms = now_ms() + RETURN_MS;
+        connection->deadline_ms = gm_monotonic_ms() + RETURN_MS;
         gm_line_expect(&process->line, atomic_load(&row->features));
         return 0;
     }
@@ -453,7 +446,7 @@ static void act_on_deadline(struct gm_server *server, struct connection *connect
 /* Frees what was closed in this round of events, acts on deadlines; gives the time to the next look. */
 static int tidy_up(struct gm_server *server)
 {
-    int64_t now = now_ms();
+    int64_t now = gm_monotonic_ms();
     int64_t next = now + BEAT_MS;
     atomic_store(&server->beat_ms, now);
     if (server->listen_again_ms > 0 && server->listen_again_ms <= now) {
@@ -567,7 +560,7 @@ int gm_server_start(struct gm_machine *machine, int listen_fd, const struct gm_k
     if (rc == 0 && kept != NULL) {
         expect_processes(server, kept);
     }
-    atomic_init(&server->beat_ms, now_ms());
+    atomic_init(&server->beat_ms, gm_monotonic_ms());
     if (rc == 0) {
         rc = -pthread_create(&server->thread, NULL, server_main, server);
     }
@@ -592,5 +585,5 @@ void gm_server_stop(struct gm_server *server)
 
 bool gm_server_is_alive(const struct gm_server *server)
 {
-    return now_ms() - atomic_load(&server->beat_ms) < HANGING_MS;
+    return gm_monotonic_ms() - atomic_load(&server->beat_ms) < HANGING_MS;
 }

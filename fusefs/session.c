@@ -3,6 +3,8 @@
  */
 #include "session.h"
 
+#include "monotonic.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -10,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The longest request: a write of 256 pages, as the library settles with the kernel, and its head. */
@@ -62,13 +63,6 @@ struct gm_session {
     bool replaying;  /* answers go nowhere */
     uint64_t poller; /* of the request at hand: whom to tell; 0: nobody, or it is no poll */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 void *gm_session_owner(fuse_req_t request)
 {
@@ -233,11 +227,11 @@ int gm_session_run(struct gm_session *session, gm_session_turn *turn, int wake_f
     struct pollfd wait[3] = {{session->fd, POLLIN, 0}, {signal_fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     void *bytes = malloc(REQUEST_MAX);
     int rc = bytes == NULL ? -ENOMEM : 0;
-    int64_t next_beat = now_ms();
+    int64_t next_beat = gm_monotonic_ms();
     while (rc == 0) {
         int timeout = turn(session->owner);
         if (beat_ms >= 0) {
-            int64_t now = now_ms();
+            int64_t now = gm_monotonic_ms();
             if (next_beat <= now) {
                 beat(argument);
                 next_beat = now + beat_ms;

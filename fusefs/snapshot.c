@@ -27,19 +27,13 @@ void gm_snapshot_empty(struct gm_snapshot *out)
     }
 }
 
-static uint64_t add_bounded(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 void gm_stats_add(uint64_t sum[GM_STAT_COUNT], const uint64_t stat[GM_STAT_COUNT])
 {
     for (unsigned row = 0; row < GM_STAT_COUNT; row++) {
         if (row == GM_STAT_largest_free) {
             sum[row] = stat[row] > sum[row] ? stat[row] : sum[row];
         } else {
-            sum[row] = add_bounded(sum[row], stat[row]);
+            sum[row] = gm_add_bounded(sum[row], stat[row]);
         }
     }
 }

@@ -59,6 +59,13 @@ void gm_snapshot_empty(struct gm_snapshot *out);
  */
 int gm_snapshot_read(const struct gmlake_ctl_stats_page *page, struct gm_snapshot *out);
 
+/* The sum of figures that a stranger gave: the highest number where it would wrap. */
+static inline uint64_t gm_add_bounded(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
 /* Adds one device's figures to @sum: largest_free is the largest, everything else is added without wrapping. */
 void gm_stats_add(uint64_t sum[GM_STAT_COUNT], const uint64_t stat[GM_STAT_COUNT]);
 

@@ -3,19 +3,13 @@
  */
 #include "watch.h"
 
+#include "monotonic.h"
+
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
 #define LOOK_MS   100 /* while somebody waits */
 #define NO_SOONER 10  /* between two looks, whatever happens */
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* Remembers a number for the next daemon, where there is room. Numbers rise, so its own place is free as a rule. */
 static unsigned keep_number(struct gm_state *state, uint64_t number)
@@ -99,7 +93,7 @@ int gm_watches_run(struct gm_watches *watches)
     if (watches->first == NULL) {
         return -1;
     }
-    int64_t now = now_ms();
+    int64_t now = gm_monotonic_ms();
     int64_t left = watches->looked_ms + NO_SOONER - now;
     if (left > 0) {
         return (int)left;

@@ -4,6 +4,7 @@
 #include "tend.h"
 
 #include "allocator.h"
+#include "monotonic.h"
 #include "reclaim.h"
 
 #include <errno.h>
@@ -11,13 +12,6 @@
 
 /* Between two looks at whether the device is done. */
 #define LOOK_AGAIN_NS 5000000
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* What entering an allocator's context has changed on this thread. */
 struct visit {
@@ -77,7 +71,7 @@ int gm_tend_reclaim(uint64_t bytes, uint64_t deadline_ns, uint64_t *released)
     bool pending;
     bool settled = false;
     uint64_t all = reclaim_round(NULL, bytes, &pending);
-    while (all < bytes && pending && now_ns() < deadline_ns) {
+    while (all < bytes && pending && gm_monotonic_ns() < deadline_ns) {
         if (settled) {
             nanosleep(&(struct timespec){0, LOOK_AGAIN_NS}, NULL);
         } else {

@@ -13,6 +13,7 @@
 #include "account.h"
 #include "connection.h"
 #include "latch.h"
+#include "monotonic.h"
 #include "recorder.h"
 #include "requests.h"
 #include "thread.h"
@@ -54,13 +55,6 @@ static struct {
     struct gmlake_ctl_snapshot published; /* what was published last through this connection */
     uint64_t tended_ns;                   /* when the worker was last sent to keep the process within its limits */
 } agent = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .connection = GM_CONNECTION_NONE};
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void collect_device(struct gmlake_ctl_device *out, const struct gm_agent_device *device)
 {
@@ -105,7 +99,7 @@ static bool figures_changed(void)
 /* Publishes if there is something new or it is time for a sign of life. True if there was something new. */
 static bool publish(void)
 {
-    uint64_t now = now_ns();
+    uint64_t now = gm_monotonic_ns();
     collect();
     bool changed = agent.published.generation == 0 || figures_changed();
     gm_requests_show_account(&agent.connection);
@@ -129,7 +123,7 @@ static bool shall_end(void)
 /* Waits; true when the agent shall end. */
 static bool sleep_or_end(int interval_ms)
 {
-    uint64_t until = now_ns() + (uint64_t)interval_ms * 1000000u;
+    uint64_t until = gm_monotonic_ns() + (uint64_t)interval_ms * 1000000u;
     struct timespec deadline = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
     pthread_mutex_lock(&agent.lock);
     while (agent.state == RUNNING &&
@@ -156,7 +150,7 @@ static bool keeps_too_much(void)
 /* Sends the worker to bring the process within its limits. A try in vain is repeated when something has changed. */
 static void keep_limits(bool changed, bool look)
 {
-    uint64_t now = now_ns();
+    uint64_t now = gm_monotonic_ns();
     uint64_t excess = gm_account_excess();
     if (gm_worker_is_busy() || (!changed && !look && now - agent.tended_ns < TRY_AGAIN_NS)) {
         return;

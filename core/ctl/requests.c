@@ -4,23 +4,16 @@
 #include "requests.h"
 
 #include "account.h"
+#include "monotonic.h"
 #include "recorder.h"
 #include "worker.h"
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A file longer than that is no honest daemon's. */
 #define FILE_BYTES_MAX ((uint64_t)1 << 32)
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void gm_requests_show_account(const struct gm_connection *connection)
 {
@@ -134,7 +127,7 @@ int gm_requests_take(struct gm_connection *connection, const struct gm_agent_ops
     int rc;
     while ((rc = gm_connection_receive(connection, &request)) == 0) {
         /* What the process slept through is not done any more: who asked has had his answer. */
-        if (request.message.header.type == GMLAKE_CTL_LOOK || now_ns() < request.message.deadline_ns) {
+        if (request.message.header.type == GMLAKE_CTL_LOOK || gm_monotonic_ns() < request.message.deadline_ns) {
             handle(connection, ops, &request, look);
         }
         if (request.fd >= 0) {

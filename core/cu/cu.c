@@ -3,20 +3,14 @@
  */
 #include "cu.h"
 
+#include "monotonic.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
-
-static uint64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static const struct {
     const char *name;
@@ -45,7 +39,7 @@ int gm_cu_fill(void *(*look_up)(void *library, const char *name), void *library,
     void *clock = look_up(library, "simcuda_now_ns");
     memcpy(&table.now_ns, &clock, sizeof clock);
     if (clock == NULL) {
-        table.now_ns = monotonic_ns;
+        table.now_ns = gm_monotonic_ns;
     }
     *out = table;
     return 0;

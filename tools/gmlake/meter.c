@@ -5,17 +5,11 @@
  */
 #include "meter.h"
 
+#include "monotonic.h"
+
 #include <string.h>
-#include <time.h>
 
 struct gm_meter gm_meter;
-
-uint64_t gm_wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* The part of a pair of clock readings that lies outside the time between them, nanoseconds: the meter's own cost. */
 static uint64_t blind_ns;
@@ -24,12 +18,12 @@ static void calibrate(void)
 {
     enum { PAIRS = 4096 };
     uint64_t seen = 0;
-    uint64_t first = gm_wall_ns();
+    uint64_t first = gm_monotonic_ns();
     for (int i = 0; i < PAIRS; i++) {
-        uint64_t start = gm_wall_ns();
-        seen += gm_wall_ns() - start;
+        uint64_t start = gm_monotonic_ns();
+        seen += gm_monotonic_ns() - start;
     }
-    uint64_t all = gm_wall_ns() - first;
+    uint64_t all = gm_monotonic_ns() - first;
     blind_ns = all > seen ? (all - seen) / PAIRS : 0;
 }
 
@@ -40,7 +34,7 @@ struct watch {
 
 static struct watch begin(void)
 {
-    struct watch watch = {.wall_ns = gm_wall_ns()};
+    struct watch watch = {.wall_ns = gm_monotonic_ns()};
     if (gm_meter.advance_to_ns != NULL) {
         gm_meter.advance_to_ns(gm_meter.trace_ns);
     }
@@ -68,7 +62,7 @@ static void end(struct watch watch, enum gm_meter_call call)
         if (result == CUDA_SUCCESS) {                                                                                  \
             effect;                                                                                                    \
         }                                                                                                              \
-        gm_meter.wall_ns += gm_wall_ns() - watch.wall_ns + blind_ns;                                                   \
+        gm_meter.wall_ns += gm_monotonic_ns() - watch.wall_ns + blind_ns;                                              \
         return result;                                                                                                 \
     }
 
@@ -128,10 +122,10 @@ static uint64_t metered_now_ns(void)
     if (gm_meter.advance_to_ns == NULL) {
         return gm_meter.driver.now_ns();
     }
-    uint64_t start = gm_wall_ns();
+    uint64_t start = gm_monotonic_ns();
     gm_meter.advance_to_ns(gm_meter.trace_ns);
     uint64_t now = gm_meter.driver.now_ns();
-    gm_meter.wall_ns += gm_wall_ns() - start + blind_ns;
+    gm_meter.wall_ns += gm_monotonic_ns() - start + blind_ns;
     return now;
 }
 

@@ -52,7 +52,4 @@ void gm_meter_start(const struct gm_cu *driver, void (*advance_to_ns)(uint64_t n
 /* Gives the core its own driver back and forgets the ledger; counts stay readable. */
 void gm_meter_stop(void);
 
-/* Nanoseconds of the machine's clock. */
-uint64_t gm_wall_ns(void);
-
 #endif

@@ -226,7 +226,7 @@ static void keep_rate(const struct replay *replay, size_t next)
         return;
     }
     uint64_t due = (uint64_t)((double)next * 1e9 / replay->options->rate);
-    uint64_t gone = gm_wall_ns() - replay->started_ns;
+    uint64_t gone = gm_monotonic_ns() - replay->started_ns;
     if (due > gone) {
         uint64_t left = due - gone;
         nanosleep(&(struct timespec){(time_t)(left / 1000000000u), (long)(left % 1000000000u)}, NULL);
@@ -245,9 +245,9 @@ static int timed_slice(struct replay *replay, size_t first, size_t end)
 {
     uint64_t metered = gm_meter.wall_ns;
     uint64_t cpu = thread_cpu_ns();
-    uint64_t start = gm_wall_ns();
+    uint64_t start = gm_monotonic_ns();
     int rc = run_slice(replay, replay->door, first, end);
-    uint64_t wall = gm_wall_ns() - start;
+    uint64_t wall = gm_monotonic_ns() - start;
     cpu = thread_cpu_ns() - cpu;
     replay->wall_ns += wall;
     if (replay->options->via == GM_VIA_CORE) {
@@ -298,7 +298,7 @@ static int replay_iterations(struct replay *replay)
         return fail(replay, -ENOMEM, "no room for the iterations");
     }
     result->marks[0].trace_ns = trace->ops[0].time_ns;
-    replay->started_ns = gm_wall_ns();
+    replay->started_ns = gm_monotonic_ns();
     size_t done = 0;
     for (size_t i = 0; i < result->iterations; i++) {
         size_t end = mark_position(trace, i);
@@ -335,9 +335,9 @@ static void find_loop_overhead(struct replay *replay)
         replay->latency_count = 0;
         for (size_t first = 0; first < replay->trace->op_count; first += SLICE) {
             size_t left = replay->trace->op_count - first;
-            uint64_t start = gm_wall_ns();
+            uint64_t start = gm_monotonic_ns();
             run_slice(replay, &gm_door_nothing, first, first + (left < SLICE ? left : SLICE));
-            total += gm_wall_ns() - start;
+            total += gm_monotonic_ns() - start;
         }
         best = total < best ? total : best;
     }

@@ -4,7 +4,7 @@
 #ifndef GM_TICKS_H
 #define GM_TICKS_H
 
-#include "meter.h"
+#include "monotonic.h"
 
 #include <stdint.h>
 
@@ -25,7 +25,7 @@ static inline uint64_t gm_ticks(void)
 #else
 static inline uint64_t gm_ticks(void)
 {
-    return gm_wall_ns();
+    return gm_monotonic_ns();
 }
 #endif
 
@@ -34,11 +34,11 @@ static inline double gm_ticks_to_ns(uint64_t ticks)
 {
     static double ns_per_tick;
     if (ns_per_tick == 0) {
-        uint64_t wall = gm_wall_ns();
+        uint64_t wall = gm_monotonic_ns();
         uint64_t start = gm_ticks();
-        while (gm_wall_ns() - wall < 10000000) {
+        while (gm_monotonic_ns() - wall < 10000000) {
         }
-        ns_per_tick = (double)(gm_wall_ns() - wall) / (double)(gm_ticks() - start);
+        ns_per_tick = (double)(gm_monotonic_ns() - wall) / (double)(gm_ticks() - start);
     }
     return (double)ticks * ns_per_tick;
 }
