@@ -234,6 +234,8 @@ mounted()
     expect_json 'o["stitch_min"] == "1"' "$gmlake" get --mount "$mount" --json
     expect 0 "" "$gmlake" set --mount "$mount" -p 4711 stitch_min 128M
     expect 0 "128M" cat "$mount/4711/tunables/stitch_min"
+    expect 0 "" "$gmlake" set stitch_min 32M -p 4711 --mount "$mount"
+    expect 0 "32M" cat "$mount/4711/tunables/stitch_min"
     expect 1 "no tunable 'nothing'" "$gmlake" set --mount "$mount" nothing 1
     expect 0 "reserved 1024" timeout -s INT 10 sh -c "'$gmlake' stat --mount '$mount' -i 0.05 | head -n 8"
     rm "$mount/4711/stats"

@@ -109,7 +109,9 @@ void gm_command_print_help(const struct gm_command *command)
     if (command->examples != NULL) {
         printf("\nEXAMPLES\n%s", command->examples);
     }
-    printf("\nEXIT STATUS\n    0 ok, 1 error, 2 usage, 3 no such process, 4 no daemon\n");
+    printf("\nEXIT STATUS\n    %s\n", command->exit_status != NULL
+                                          ? command->exit_status
+                                          : "0 ok, 1 error, 2 usage, 3 no such process, 4 no daemon");
 }
 
 void gm_complain(const struct gm_command *command, const char *format, ...)

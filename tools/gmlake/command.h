@@ -36,7 +36,8 @@ struct gm_command {
     const char *synopsis; /* what follows the name */
     const char *description;
     const struct gm_option *options;
-    const char *examples; /* NULL: none */
+    const char *examples;    /* NULL: none */
+    const char *exit_status; /* NULL: what enum gm_exit says */
     int (*run)(int argc, char **argv);
 };
 

@@ -142,5 +142,6 @@ const struct gm_command gm_command_doctor = {
     ,
     .options = options,
     .examples = "    gmlake doctor\n    gmlake doctor 4711\n    gmlake doctor -- python3 train.py\n",
+    .exit_status = "0 no problem, 1 a problem or an error, 2 usage, 3 no such process",
     .run = run,
 };

@@ -2,6 +2,7 @@
  * events.c - `gmlake events`: what has happened on the machine or to a process, and waiting for it.
  */
 #include "command.h"
+#include "monotonic.h"
 #include "mount.h"
 #include "text.h"
 
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 extern const struct gm_command gm_command_events;
@@ -33,28 +33,16 @@ struct counters {
 
 /* What is asked for. */
 struct wish {
-    const char *pid;
+    struct gm_place place;
     const char *key; /* to wait for; NULL: none */
     bool follow;
     int64_t deadline_ms; /* INT64_MAX: none */
     double seconds;      /* the same as it was given */
 };
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int fail(const struct wish *wish, int error)
 {
-    if (wish->pid != NULL && (error == ESRCH || error == ENOENT || error == ESTALE)) {
-        gm_complain(&gm_command_events, "process %s has ended", wish->pid);
-        return GM_EXIT_NO_PROCESS;
-    }
-    gm_complain(&gm_command_events, "events: %s", strerror(error));
-    return error == ENOTCONN || error == ECONNABORTED || error == ENODEV ? GM_EXIT_NO_DAEMON : GM_EXIT_ERROR;
+    return gm_mount_failed(&gm_command_events, &wish->place, "events", -error);
 }
 
 /* Reads the counters from the start of @fd, which settles what poll(2) says of it. 0 or an errno. */
@@ -108,7 +96,7 @@ static int wait_for_change(int fd, int64_t deadline_ms)
 {
     for (;;) {
         struct pollfd changed = {fd, POLLPRI, 0};
-        int64_t left = deadline_ms == INT64_MAX ? -1 : deadline_ms - now_ms();
+        int64_t left = deadline_ms == INT64_MAX ? -1 : deadline_ms - gm_monotonic_ms();
         if (deadline_ms != INT64_MAX && left <= 0) {
             return ETIME;
         }
@@ -202,21 +190,18 @@ static const struct gm_option options[] = {
 static int run(int argc, char **argv)
 {
     struct wish wish = {.deadline_ms = INT64_MAX};
-    const char *mount = NULL;
     const char *value;
-    for (int row; (row = gm_option_next(&gm_command_events, argc, argv, false, &value)) != -1;) {
+    for (int row; (row = gm_mount_option_next(&gm_command_events, argc, argv, &wish.place, &value)) != -1;) {
         if (row < 0) {
             return GM_EXIT_USAGE;
         }
-        wish.pid = row == ROW_PID ? value : wish.pid;
         wish.key = row == ROW_WAIT ? value : wish.key;
         wish.follow |= row == ROW_FOLLOW;
-        mount = row == ROW_MOUNT ? value : mount;
         if (row == ROW_TIMEOUT) {
             if (gm_text_parse_number(value, 0, 1e9, &wish.seconds) < 0) {
                 return gm_usage_error(&gm_command_events, "--timeout: '%s' is not a number of seconds", value);
             }
-            wish.deadline_ms = now_ms() + (int64_t)(wish.seconds * 1000);
+            wish.deadline_ms = gm_monotonic_ms() + (int64_t)(wish.seconds * 1000);
         }
     }
     if (optind < argc) {
@@ -226,7 +211,7 @@ static int run(int argc, char **argv)
         return gm_usage_error(&gm_command_events, "--timeout goes with --wait or --follow");
     }
     int directory;
-    int status = gm_mount_open(&gm_command_events, mount, wish.pid, &directory);
+    int status = gm_mount_open(&gm_command_events, &wish.place, &directory);
     if (status == GM_EXIT_OK) {
         status = show(directory, &wish);
         close(directory);

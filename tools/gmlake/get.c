@@ -1,5 +1,5 @@
 /*
- * get.c - `gmlake get`: the tunables of a process, or the machine's defaults, from the mount.
+ * get.c - `gmlake get`: the tunables of a process, or the machine's, from the mount.
  */
 #include "command.h"
 #include "json.h"
@@ -30,7 +30,7 @@ static int read_value(int directory, const char *name, char **out)
     return rc;
 }
 
-static int get_one(int directory, const char *name, struct gm_json *json)
+static int get_one(int directory, const struct gm_place *place, const char *name, struct gm_json *json)
 {
     char *text;
     int rc = read_value(directory, name, &text);
@@ -39,8 +39,7 @@ static int get_one(int directory, const char *name, struct gm_json *json)
         return GM_EXIT_ERROR;
     }
     if (rc < 0) {
-        gm_complain(&gm_command_get, "%s: %s", name, strerror(-rc));
-        return GM_EXIT_ERROR;
+        return gm_mount_failed(&gm_command_get, place, name, rc);
     }
     if (json != NULL) {
         gm_json_string(json, name, text);
@@ -51,13 +50,13 @@ static int get_one(int directory, const char *name, struct gm_json *json)
     return GM_EXIT_OK;
 }
 
-static int get_all(int directory, struct gm_json *json)
+static int get_all(int directory, const struct gm_place *place, struct gm_json *json)
 {
     for (size_t i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
         if (json == NULL) {
             printf("%s ", gm_tunable_table[i].name);
         }
-        int status = get_one(directory, gm_tunable_table[i].name, json);
+        int status = get_one(directory, place, gm_tunable_table[i].name, json);
         if (status != GM_EXIT_OK) {
             return status;
         }
@@ -76,23 +75,20 @@ static const struct gm_option options[] = {
 
 static int run(int argc, char **argv)
 {
-    const char *pid = NULL;
-    const char *mount = NULL;
+    struct gm_place place = {0};
     const char *value;
     bool as_json = false;
-    for (int row; (row = gm_option_next(&gm_command_get, argc, argv, false, &value)) != -1;) {
+    for (int row; (row = gm_mount_option_next(&gm_command_get, argc, argv, &place, &value)) != -1;) {
         if (row < 0) {
             return GM_EXIT_USAGE;
         }
-        pid = row == ROW_PID ? value : pid;
-        mount = row == ROW_MOUNT ? value : mount;
         as_json |= row == ROW_JSON;
     }
     if (argc - optind > 1) {
         return gm_usage_error(&gm_command_get, "one tunable at a time");
     }
     int directory;
-    int status = gm_mount_open(&gm_command_get, mount, pid, &directory);
+    int status = gm_mount_open(&gm_command_get, &place, &directory);
     if (status != GM_EXIT_OK) {
         return status;
     }
@@ -101,7 +97,8 @@ static int run(int argc, char **argv)
         gm_json_object(&json, NULL);
     }
     struct gm_json *target = as_json ? &json : NULL;
-    status = optind < argc ? get_one(directory, gm_mount_tunable(argv[optind]), target) : get_all(directory, target);
+    status = optind < argc ? get_one(directory, &place, gm_mount_tunable(argv[optind]), target)
+                           : get_all(directory, &place, target);
     if (as_json) {
         gm_json_end_object(&json);
         putchar('\n');

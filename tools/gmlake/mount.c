@@ -62,29 +62,41 @@ static int open_process(const struct gm_command *command, int root, const char *
     return GM_EXIT_ERROR;
 }
 
-int gm_mount_locate(const char *directory, char **where)
+int gm_mount_locate(const char *mount, char **where)
 {
     *where = NULL;
-    int root;
-    if (directory == NULL) {
-        root = open_default(where);
-    } else {
-        root = open_mounted(directory);
-    }
+    int root = mount == NULL ? open_default(where) : open_mounted(mount);
     int error = root >= 0 ? 0 : errno;
-    if (directory != NULL) {
-        *where = strdup(directory);
+    if (mount != NULL) {
+        *where = strdup(mount);
     }
     return error == 0 ? root : -error;
 }
 
-int gm_mount_open(const struct gm_command *command, const char *directory, const char *pid, int *out)
+int gm_mount_option_next(const struct gm_command *command, int argc, char **argv, struct gm_place *place,
+                         const char **value)
 {
-    if (pid != NULL && !is_pid(pid)) {
-        return gm_usage_error(command, "'%s' is not a process number", pid);
+    int row;
+    while ((row = gm_option_next(command, argc, argv, false, value)) >= 0) {
+        const char *name = command->options[row].name;
+        if (strcmp(name, "pid") == 0) {
+            place->pid = *value;
+        } else if (strcmp(name, "mount") == 0) {
+            place->mount = *value;
+        } else {
+            break;
+        }
+    }
+    return row;
+}
+
+int gm_mount_open(const struct gm_command *command, const struct gm_place *place, int *out)
+{
+    if (place->pid != NULL && !is_pid(place->pid)) {
+        return gm_usage_error(command, "'%s' is not a process number", place->pid);
     }
     char *where;
-    int root = gm_mount_locate(directory, &where);
+    int root = gm_mount_locate(place->mount, &where);
     if (root < 0) {
         gm_complain(command, "gmlaked is not mounted at %s (%s); start gmlaked, or name its mount with --mount",
                     where != NULL ? where : machine_mount, strerror(-root));
@@ -92,13 +104,23 @@ int gm_mount_open(const struct gm_command *command, const char *directory, const
         return GM_EXIT_NO_DAEMON;
     }
     free(where);
-    if (pid == NULL) {
+    if (place->pid == NULL) {
         *out = root;
         return GM_EXIT_OK;
     }
-    int status = open_process(command, root, pid, out);
+    int status = open_process(command, root, place->pid, out);
     close(root);
     return status;
+}
+
+int gm_mount_failed(const struct gm_command *command, const struct gm_place *place, const char *name, int rc)
+{
+    if (place->pid != NULL && (rc == -ESRCH || rc == -ENOENT || rc == -ESTALE)) {
+        gm_complain(command, "process %s has ended", place->pid);
+        return GM_EXIT_NO_PROCESS;
+    }
+    gm_complain(command, "%s: %s", name, strerror(-rc));
+    return rc == -ENOTCONN || rc == -ECONNABORTED || rc == -ENODEV ? GM_EXIT_NO_DAEMON : GM_EXIT_ERROR;
 }
 
 int gm_mount_read_bytes(int directory, const char *name, char **out, size_t *size)

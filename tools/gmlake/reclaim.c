@@ -13,57 +13,42 @@
 
 extern const struct gm_command gm_command_reclaim;
 
-static int reclaim(int directory, const char *pid, const char *amount)
+static int reclaim(int directory, const struct gm_place *place, const char *amount)
 {
     char text[64];
     snprintf(text, sizeof text, "%s\n", amount);
     int rc = gm_mount_write(directory, "reclaim", text);
-    switch (rc) {
-    case 0:
-        return GM_EXIT_OK;
-    case -EAGAIN:
-        gm_complain(&gm_command_reclaim, "process %s has given back less, or does not answer", pid);
-        return GM_EXIT_ERROR;
-    case -ESRCH:
-        gm_complain(&gm_command_reclaim, "process %s has ended", pid);
-        return GM_EXIT_NO_PROCESS;
-    default:
-        gm_complain(&gm_command_reclaim, "process %s: %s", pid, strerror(-rc));
+    if (rc == -EAGAIN) {
+        gm_complain(&gm_command_reclaim, "process %s has given back less, or does not answer", place->pid);
         return GM_EXIT_ERROR;
     }
+    return rc == 0 ? GM_EXIT_OK : gm_mount_failed(&gm_command_reclaim, place, "reclaim", rc);
 }
 
-enum row { ROW_PID, ROW_MOUNT };
-
 static const struct gm_option options[] = {
-    [ROW_PID] = {"pid", 'p', "PID", "The process."},
-    [ROW_MOUNT] = GM_MOUNT_OPTION_MOUNT,
+    GM_MOUNT_OPTION_PID_REQUIRED,
+    GM_MOUNT_OPTION_MOUNT,
     {NULL, 0, NULL, NULL},
 };
 
 static int run(int argc, char **argv)
 {
-    const char *pid = NULL;
-    const char *mount = NULL;
+    struct gm_place place = {0};
     const char *value;
     uint64_t bytes;
-    for (int row; (row = gm_option_next(&gm_command_reclaim, argc, argv, false, &value)) != -1;) {
-        if (row < 0) {
-            return GM_EXIT_USAGE;
-        }
-        pid = row == ROW_PID ? value : pid;
-        mount = row == ROW_MOUNT ? value : mount;
+    if (gm_mount_option_next(&gm_command_reclaim, argc, argv, &place, &value) != -1) {
+        return GM_EXIT_USAGE;
     }
-    if (pid == NULL || argc - optind != 1) {
+    if (place.pid == NULL || argc - optind != 1) {
         return gm_usage_error(&gm_command_reclaim, "wants -p PID and an amount");
     }
     if (strlen(argv[optind]) > 40 || gm_parse_size(argv[optind], strlen(argv[optind]), &bytes) < 0) {
         return gm_usage_error(&gm_command_reclaim, "'%.40s' is no amount: a size such as 2G, or \"max\"", argv[optind]);
     }
     int directory;
-    int status = gm_mount_open(&gm_command_reclaim, mount, pid, &directory);
+    int status = gm_mount_open(&gm_command_reclaim, &place, &directory);
     if (status == GM_EXIT_OK) {
-        status = reclaim(directory, pid, argv[optind]);
+        status = reclaim(directory, &place, argv[optind]);
         close(directory);
     }
     return status;

@@ -2,6 +2,7 @@
  * record.c - `gmlake trace`: records the allocations of a running process into a file that `gmlake replay` reads.
  */
 #include "command.h"
+#include "monotonic.h"
 #include "mount.h"
 #include "text.h"
 #include "trace_writer.h"
@@ -34,9 +35,7 @@ static void interrupt(int signal_number)
 
 static double now_seconds(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (double)gm_monotonic_ns() / 1e9;
 }
 
 /* Takes what there is. The number of events; -ESRCH the process has ended, and nothing is left. */
@@ -167,7 +166,7 @@ static int run_trace(int directory, const char *path, int device, const char *ri
 enum row { ROW_PID, ROW_OUTPUT, ROW_SECONDS, ROW_RING, ROW_DEVICE, ROW_MOUNT };
 
 static const struct gm_option options[] = {
-    [ROW_PID] = {"pid", 'p', "PID", "The process."},
+    [ROW_PID] = GM_MOUNT_OPTION_PID_REQUIRED,
     [ROW_OUTPUT] = {"output", 'o', "FILE", "The file; compressed if its name ends in .gz."},
     [ROW_SECONDS] = {"seconds", 0, "N", "End after N seconds; otherwise when interrupted or when the process ends."},
     [ROW_RING] = {"ring", 0, "SIZE", "Memory for events not yet taken (default 64M)."},
@@ -178,33 +177,30 @@ static const struct gm_option options[] = {
 
 static int run(int argc, char **argv)
 {
-    const char *pid = NULL;
-    const char *mount = NULL;
+    struct gm_place place = {0};
     const char *path = NULL;
     const char *ring = "64M";
     const char *value;
     double seconds = 0;
     double device = -1;
     uint64_t size;
-    for (int row; (row = gm_option_next(&gm_command_trace, argc, argv, false, &value)) != -1;) {
+    for (int row; (row = gm_mount_option_next(&gm_command_trace, argc, argv, &place, &value)) != -1;) {
         if (row < 0) {
             return GM_EXIT_USAGE;
         }
-        pid = row == ROW_PID ? value : pid;
         path = row == ROW_OUTPUT ? value : path;
         ring = row == ROW_RING ? value : ring;
-        mount = row == ROW_MOUNT ? value : mount;
         if ((row == ROW_SECONDS && gm_text_parse_number(value, 0.01, 1e7, &seconds) < 0) ||
             (row == ROW_RING && gm_text_parse_size(value, &size) < 0) ||
             (row == ROW_DEVICE && gm_text_parse_number(value, 0, 1023, &device) < 0)) {
             return gm_usage_error(&gm_command_trace, "'%s' is not a value for --%s", value, options[row].name);
         }
     }
-    if (pid == NULL || path == NULL || optind < argc) {
+    if (place.pid == NULL || path == NULL || optind < argc) {
         return gm_usage_error(&gm_command_trace, "wants -p PID and -o FILE, and nothing more");
     }
     int directory;
-    int status = gm_mount_open(&gm_command_trace, mount, pid, &directory);
+    int status = gm_mount_open(&gm_command_trace, &place, &directory);
     if (status != GM_EXIT_OK) {
         return status;
     }

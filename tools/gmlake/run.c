@@ -178,8 +178,7 @@ const struct gm_command gm_command_run = {
     .synopsis = "[--native | --ipc] [--sim[=SIZE]] [--set NAME=VALUE]... [--] COMMAND [ARGUMENT]...",
     .description =
         "    Runs COMMAND with the preload library, so that device memory it and its children ask the driver for\n"
-        "    comes from GMLake. Prints nothing and becomes COMMAND, whose exit status it has; 126 and 127 as env(1):\n"
-        "    COMMAND cannot be run, COMMAND is not found.\n"
+        "    comes from GMLake. Prints nothing and becomes COMMAND.\n"
         "    Frameworks that pool memory themselves are told to leave that to the driver, which is GMLake here,\n"
         "    unless the user has set these variables (for PyTorch: or PYTORCH_ALLOC_CONF; for JAX's first: or the\n"
         "    second) or says --native:\n"
@@ -194,5 +193,6 @@ const struct gm_command gm_command_run = {
     .examples = "    gmlake run -- python3 train.py\n"
                 "    gmlake run --native -- python3 serve.py\n"
                 "    gmlake run --sim=24G --set stitch_min=64M -- gmlake replay --via driver trace.gz\n",
+    .exit_status = "that of COMMAND; 126 it cannot be run, 127 it is not found; 1 error, 2 usage",
     .run = run,
 };

@@ -52,25 +52,20 @@ static void print_json(char *text)
     putchar('\n');
 }
 
-static int print_once(int directory, const char *pid, bool json)
+static int print_once(int directory, const struct gm_place *place, bool json)
 {
     char *text;
     int rc = gm_mount_read(directory, "stats", &text);
-    if (rc == 0) {
-        if (json) {
-            print_json(text);
-        } else {
-            fputs(text, stdout);
-        }
-        free(text);
-        return fflush(stdout) == 0 ? GM_EXIT_OK : GM_EXIT_ERROR;
+    if (rc < 0) {
+        return gm_mount_failed(&gm_command_stat, place, "stats", rc);
     }
-    if (pid != NULL && (rc == -ENOENT || rc == -ESTALE || rc == -ESRCH || rc == -ENODEV)) {
-        gm_complain(&gm_command_stat, "process %s has ended", pid);
-        return GM_EXIT_NO_PROCESS;
+    if (json) {
+        print_json(text);
+    } else {
+        fputs(text, stdout);
     }
-    gm_complain(&gm_command_stat, "stats: %s", strerror(-rc));
-    return rc == -ENOTCONN ? GM_EXIT_NO_DAEMON : GM_EXIT_ERROR;
+    free(text);
+    return fflush(stdout) == 0 ? GM_EXIT_OK : GM_EXIT_ERROR;
 }
 
 static void wait_seconds(double seconds)
@@ -93,17 +88,14 @@ static const struct gm_option options[] = {
 
 static int run(int argc, char **argv)
 {
-    const char *pid = NULL;
-    const char *mount = NULL;
+    struct gm_place place = {0};
     const char *value;
     bool json = false;
     double interval = 0;
-    for (int row; (row = gm_option_next(&gm_command_stat, argc, argv, false, &value)) != -1;) {
+    for (int row; (row = gm_mount_option_next(&gm_command_stat, argc, argv, &place, &value)) != -1;) {
         if (row < 0) {
             return GM_EXIT_USAGE;
         }
-        pid = row == ROW_PID ? value : pid;
-        mount = row == ROW_MOUNT ? value : mount;
         json |= row == ROW_JSON;
         if (row == ROW_INTERVAL && gm_text_parse_number(value, 0.01, 86400, &interval) < 0) {
             return gm_usage_error(&gm_command_stat, "--interval: '%s' is not a number of seconds (0.01 to 86400)",
@@ -114,17 +106,17 @@ static int run(int argc, char **argv)
         return gm_usage_error(&gm_command_stat, "takes no operand, got '%s'", argv[optind]);
     }
     int directory;
-    int status = gm_mount_open(&gm_command_stat, mount, pid, &directory);
+    int status = gm_mount_open(&gm_command_stat, &place, &directory);
     if (status != GM_EXIT_OK) {
         return status;
     }
-    status = print_once(directory, pid, json);
+    status = print_once(directory, &place, json);
     while (status == GM_EXIT_OK && interval > 0) {
         wait_seconds(interval);
         if (!json) {
             putchar('\n');
         }
-        status = print_once(directory, pid, json);
+        status = print_once(directory, &place, json);
     }
     close(directory);
     return status;

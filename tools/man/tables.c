@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <gmlake/gmlake.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,19 +109,28 @@ static void print_value(const struct tunable *tunable, uint64_t value)
     printf("%" PRIu64 "%s", value, suffixes[suffix]);
 }
 
+/* "2M to 128M bytes", "0 or 1" */
+static void print_range(const struct tunable *tunable)
+{
+    bool is_switch = strcmp(tunable->type, "BOOL") == 0;
+    print_value(tunable, tunable->minimum);
+    fputs(is_switch ? " or " : " to ", stdout);
+    print_value(tunable, tunable->maximum);
+    if (!is_switch) {
+        printf(" %s", tunable->unit);
+    }
+}
+
 static void print_tunables(void)
 {
     puts(".Bl -tag -width Ds");
     for (size_t i = 0; i < LENGTH(tunables); i++) {
-        printf(".It Cm %s\n", tunables[i].name);
-        print_sentences(tunables[i].help);
-        printf("%s, from ", tunables[i].unit);
-        print_value(&tunables[i], tunables[i].minimum);
-        fputs(" to ", stdout);
-        print_value(&tunables[i], tunables[i].maximum);
-        fputs(";\ndefault ", stdout);
+        printf(".It Cm %s Pq ", tunables[i].name);
+        print_range(&tunables[i]);
+        fputs("; default ", stdout);
         print_value(&tunables[i], tunables[i].initial);
-        puts(".");
+        putchar('\n');
+        print_sentences(tunables[i].help);
     }
     puts(".El");
 }
