@@ -129,10 +129,8 @@ void gm_proc_container_parse(const char *text, char out[GM_CONTAINER_SIZE])
 
 void gm_proc_container(pid_t pid, char out[GM_CONTAINER_SIZE])
 {
-    char text[4096];
-    if (read_file(pid, "cgroup", text, sizeof text) < 0) {
-        text[0] = '\0';
-    }
+    char text[4096] = "";
+    (void)read_file(pid, "cgroup", text, sizeof text); /* of a process that is gone, as of one in none */
     gm_proc_container_parse(text, out);
 }
 
