@@ -404,15 +404,15 @@ int main(int argc, char **argv)
     if (argc == 6 && strcmp(argv[1], "--child") == 0) {
         return be_child(argv + 2);
     }
+    if (getenv("GMLAKE_TEST_PRELOAD") == NULL) {
+        fprintf(stderr, "differ: GMLAKE_TEST_PRELOAD must name the preload library\n");
+        return 2;
+    }
     struct options options = parse(argc, argv);
     unsigned long calls = 0;
     unsigned long seeds = 0;
     unsigned long refused = 0;
     double begin = now();
-    if (getenv("GMLAKE_TEST_PRELOAD") == NULL) {
-        fprintf(stderr, "differ: GMLAKE_TEST_PRELOAD must name the preload library\n");
-        return 2;
-    }
     for (; seeds < options.seeds && (options.calls == 0 || calls < options.calls) &&
            (options.seconds == 0 || now() - begin < options.seconds);
          seeds++) {
