@@ -23,11 +23,12 @@ static void *find_aligned(size_t bytes)
         return data;
     }
     size_t before = -(uintptr_t)data % HUGE_BYTES;
+    char *aligned = data + before;
     if (before != 0) {
         munmap(data, before);
     }
-    munmap(data + before + bytes, HUGE_BYTES - before);
-    return data + before;
+    munmap(aligned + bytes, HUGE_BYTES - before);
+    return aligned;
 }
 
 /* Moves an array to huge pages: by a copy, as what mremap() moves keeps its small ones. */
