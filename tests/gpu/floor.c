@@ -107,6 +107,8 @@ static void *pointer_to(uintptr_t function)
     return (void *)function;
 }
 
+static int floor_get_without_status(const char *symbol, void **function, int version, uint64_t flags);
+
 static int floor_get(const char *symbol, void **function, int version, uint64_t flags, int *status)
 {
     int code = driver_get(symbol, function, version, flags, status);
@@ -114,7 +116,9 @@ static int floor_get(const char *symbol, void **function, int version, uint64_t 
     if (code != SUCCESS || *function == NULL) {
         return code;
     }
-    if (strcmp(symbol, "cuMemAllocAsync") == 0) {
+    if (strcmp(symbol, "cuGetProcAddress") == 0) { /* the runtime goes on with what it is given here */
+        *function = pointer_to(version >= 12000 ? (uintptr_t)floor_get : (uintptr_t)floor_get_without_status);
+    } else if (strcmp(symbol, "cuMemAllocAsync") == 0) {
         driver_alloc[form] = (alloc_fn)(uintptr_t)*function;
         *function = pointer_to((uintptr_t)(form ? floor_alloc_ptsz : floor_alloc));
     } else if (strcmp(symbol, "cuMemFreeAsync") == 0) {
@@ -122,6 +126,11 @@ static int floor_get(const char *symbol, void **function, int version, uint64_t 
         *function = pointer_to((uintptr_t)(form ? floor_free_ptsz : floor_free));
     }
     return code;
+}
+
+static int floor_get_without_status(const char *symbol, void **function, int version, uint64_t flags)
+{
+    return floor_get(symbol, function, version, flags, NULL);
 }
 
 /* Tells floor.sh that it measured what it meant to. */
