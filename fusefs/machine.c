@@ -149,6 +149,7 @@ static struct gm_process *create_process(const struct gm_identity *identity)
         return NULL;
     }
     process->identity = *identity;
+    process->since_ns = gm_monotonic_ns();
     process->identity.pidfd = fcntl(identity->pidfd, F_DUPFD_CLOEXEC, 0);
     if (process->identity.pidfd < 0) {
         free(process);
@@ -381,8 +382,9 @@ struct gm_age gm_process_look_locked(struct gm_process *process)
         process->last_sequence = rc == 0 ? sequence : 0;
     }
     uint64_t now_ns = gm_monotonic_ns();
-    uint64_t published = process->last.published_ns;
-    uint64_t age_ns = published > 0 && published < now_ns ? now_ns - published : 0;
+    /* One that is stopped before it published anything is stale after a while, too. */
+    uint64_t since = process->last.published_ns > 0 ? process->last.published_ns : process->since_ns;
+    uint64_t age_ns = since < now_ns ? now_ns - since : 0;
     struct gm_age age = {age_ns / 1000, (rc < 0 && rc != -ENODATA) || age_ns > STALE_NS};
     if (process->row != NULL) {
         gm_events_note(process->state, process->row, &process->last, age.stale);

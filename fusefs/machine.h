@@ -42,6 +42,7 @@ struct gm_process {
     struct gm_identity identity;                       /* fixed; pidfd is this process's own duplicate */
     uint64_t serial;                                   /* fixed; never used twice */
     unsigned place;                                    /* fixed; of its row in the machine's state */
+    uint64_t since_ns;                                 /* fixed; CLOCK_MONOTONIC of the registration */
     struct gm_pages pages;                             /* fixed */
     _Atomic uint64_t changed_at[GMLAKE_TUNABLE_COUNT]; /* the page's change count after a word's last change; 0 never */
     pthread_mutex_t last_lock;
@@ -70,7 +71,7 @@ struct gm_machine {
 /* What a reader is shown of a process: its last good snapshot and how old it is. */
 struct gm_reading {
     struct gm_snapshot snapshot;
-    uint64_t age_us; /* since the publication; 0 if nothing was published */
+    uint64_t age_us; /* since the publication, or the registration if nothing was published */
     bool stale;      /* the process has not shown itself for a while, or its page makes no sense now */
 };
 

@@ -24,7 +24,7 @@ kill -STOP "$client_pid"
 expect "state of a stopped process" stopped "$(within 2 grep -q stopped "$mount/$client_pid/state"; cat "$mount/$client_pid/state")"
 expect_ok "a stopped process can be read" cat "$mount/$client_pid/stats"
 expect_ok "and tuned" put "$mount/$client_pid/tunables/cut_budget" 9
-within 8 grep -q '^stale 1' "$mount/$client_pid/stats" || complain "it never becomes stale"
+within 5 grep -q '^stale 1' "$mount/$client_pid/stats" || complain "it never becomes stale"
 kill -CONT "$client_pid"
 expect "what was set meanwhile is in force" 9 "$(ask one tunable cut_budget)"
 within 3 grep -q '^stale 0' "$mount/$client_pid/stats" || complain "a process that goes on stays stale"
