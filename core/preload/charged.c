@@ -125,7 +125,8 @@ void gm_charged_end(size_t charge, CUdeviceptr address)
 struct gm_charged gm_charged_take(CUdeviceptr address)
 {
     struct gm_charged taken = {0, NULL};
-    if (atomic_load_explicit(&count, memory_order_relaxed) == 0) {
+    /* In a forked child the lock may be one that nobody gives back. */
+    if (atomic_load_explicit(&count, memory_order_relaxed) == 0 || !gm_process_is_served()) {
         return taken;
     }
     gm_lock_take(&lock);

@@ -18,8 +18,19 @@
 
 static atomic_bool enough;
 
+/* Rows of a width that nobody has asked for: the driver's, whoever serves else. */
+static intptr_t allocate_new_rows(void)
+{
+    static atomic_size_t width;
+    CUdeviceptr rows;
+    size_t pitch;
+    return cu.cuMemAllocPitch_(&rows, &pitch, 1 + atomic_fetch_add(&width, 1), 2, 4) != CUDA_SUCCESS ||
+           cu.cuMemFree_(rows) != CUDA_SUCCESS;
+}
+
 static void *allocate_on(void *arg)
 {
+    enum { ROWS = 8 };
     CUdeviceptr blocks[2];
     intptr_t failed = cu.cuCtxSetCurrent_(context) != CUDA_SUCCESS;
     (void)arg;
@@ -28,6 +39,9 @@ static void *allocate_on(void *arg)
         failed |= cu.cuMemAllocAsync_(&blocks[1], 5000, NULL) != CUDA_SUCCESS;
         failed |= cu.cuMemFree_(blocks[0]) != CUDA_SUCCESS;
         failed |= cu.cuMemFreeAsync_(blocks[1], NULL) != CUDA_SUCCESS;
+        for (int i = 0; i < ROWS; i++) {
+            failed |= allocate_new_rows();
+        }
     }
     return (void *)failed;
 }
