@@ -8,6 +8,7 @@
 #include "log.h"
 #include "machine.h"
 #include "notify.h"
+#include "place.h"
 #include "privileges.h"
 #include "server.h"
 #include "textfile.h"
@@ -16,7 +17,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -27,6 +27,7 @@ struct daemon {
     struct gm_state *state;
     struct gm_machine machine;
     bool machine_open;
+    bool named; /* the socket can be found in the file system, or could be at the start */
     struct gm_fs *fs;
     struct gm_textfile *textfile;
     struct gm_server *server;
@@ -46,14 +47,10 @@ static int open_signals(void)
     return fd < 0 ? -errno : fd;
 }
 
-/* Each process takes some descriptors here. */
-static void raise_descriptor_limit(void)
+/* An earlier daemon has served the mount: programs wait at it, whatever is wrong with what this one does besides. */
+static bool is_successor(const struct gm_state *state)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    return atomic_load(&state->head.init_length) > 0;
 }
 
 static int bring_up(struct daemon *daemon)
@@ -64,7 +61,7 @@ static int bring_up(struct daemon *daemon)
         return rc;
     }
     daemon->signal_fd = rc;
-    raise_descriptor_limit();
+    daemon->named = gm_socket_is_named(gm_kept_find(daemon->kept, GM_KEPT_SOCKET));
     rc = gm_privileges_drop(options->user);
     if (rc == 0) {
         rc = gm_state_map(gm_kept_find(daemon->kept, GM_KEPT_STATE), &daemon->state);
@@ -80,7 +77,8 @@ static int bring_up(struct daemon *daemon)
     if (rc == 0 && options->textfile_directory[0] != '\0') {
         /* Before the mount is served: nothing of the daemon may ever look into it, since nobody would answer. */
         rc = gm_textfile_start(&daemon->machine, options->textfile_directory, options->textfile_seconds,
-                               &daemon->textfile);
+                               is_successor(daemon->state), &daemon->textfile);
+        rc = is_successor(daemon->state) ? 0 : rc;
     }
     if (rc == 0) {
         /* Before the file system: what was there is there again when the first request is answered. */
@@ -106,10 +104,19 @@ static void take_down(struct daemon *daemon)
     }
 }
 
-/* The file system's thread is here, so it lives; if the other does too, somebody may hear of it. */
+/*
+ * The file system's thread is here, so it lives; if the other does too, somebody may hear of it. Without a socket that
+ * processes find, this daemon ends as if it crashed: who comes after it may make another, which takes rights that are
+ * gone here.
+ */
 static void beat(void *argument)
 {
     const struct daemon *daemon = argument;
+    if (daemon->named && !gm_socket_is_named(gm_kept_find(daemon->kept, GM_KEPT_SOCKET)) &&
+        daemon->options->keeping != GM_KEEPING_NONE) {
+        gm_log("somebody removed the socket %s; the next daemon makes it anew", daemon->options->socket);
+        _exit(1);
+    }
     if (gm_server_is_alive(daemon->server)) {
         gm_notify("WATCHDOG=1");
     }

@@ -25,8 +25,7 @@
 #define SILENCE_MS    20000 /* of a child before it is killed */
 #define END_MS        10000 /* for a child to end after it was told to */
 #define BACKOFF_FIRST 10    /* ms before the next child, doubled with each that died of itself within a second */
-#define BACKOFF_LAST  200
-#define CRASHES_MAX   6 /* in a row: then children start with nothing, and after as many again not at all */
+#define CRASHES_MAX   6     /* in a row: then children start with nothing, and after as many again not at all */
 
 struct keeper {
     const struct gm_keeper_ops *ops;
@@ -171,6 +170,7 @@ static void tell_to_end(struct keeper *keeper)
         keeper->ending = true;
         keeper->end_ms = gm_monotonic_ms() + END_MS;
         kill(keeper->child, SIGTERM);
+        kill(keeper->child, SIGCONT); /* somebody may have stopped it */
     }
 }
 
@@ -186,14 +186,15 @@ static bool take_signals(int signal_fd)
 }
 
 /* A child that is told to end does so soon; any other shows itself, unless somebody has stopped it. */
-static void watch(const struct keeper *keeper)
+static void watch(struct keeper *keeper)
 {
     int64_t now = gm_monotonic_ms();
     struct gm_proc_stat stat;
-    if (keeper->ending ? now < keeper->end_ms : now - keeper->heard_ms < SILENCE_MS) {
-        return;
+    bool silent = now - keeper->heard_ms >= SILENCE_MS / 2;
+    if (silent && gm_proc_stat(keeper->child, &stat) == 0 && (stat.state == 'T' || stat.state == 't')) {
+        keeper->heard_ms = now - SILENCE_MS / 2; /* its time begins when it goes on */
     }
-    if (keeper->ending || gm_proc_stat(keeper->child, &stat) < 0 || (stat.state != 'T' && stat.state != 't')) {
+    if (keeper->ending ? now >= keeper->end_ms : now - keeper->heard_ms >= SILENCE_MS) {
         gm_log("the daemon (pid %d) does not %s; killing it", (int)keeper->child,
                keeper->ending ? "end" : "show itself any more");
         kill(keeper->child, SIGKILL);
@@ -266,8 +267,14 @@ static int keep(struct keeper *keeper, const char *oom_score)
         }
         bool lived = rc == 0 && gm_monotonic_ms() - keeper->started_ms >= 1000;
         bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; /* from outside: no fault of its own */
-        report_death(keeper->child, status);
-        backoff = lived || killed ? BACKOFF_FIRST : backoff * 2 < BACKOFF_LAST ? backoff * 2 : BACKOFF_LAST;
+        if (rc < 0) {
+            gm_log("cannot start the next daemon: %s", strerror(-rc));
+        } else {
+            report_death(keeper->child, status);
+        }
+        backoff = lived || killed                       ? BACKOFF_FIRST
+                  : backoff * 2 < keeper->ops->pause_ms ? backoff * 2
+                                                        : keeper->ops->pause_ms;
         crashes = lived || killed ? 0 : crashes + 1;
         if (crashes == CRASHES_MAX) {
             gm_log("the daemon died %u times in a row; the next one starts without what it knew of processes", crashes);
@@ -279,6 +286,7 @@ static int keep(struct keeper *keeper, const char *oom_score)
         if (pause_between(keeper, backoff)) {
             return 0;
         }
+        keeper->ops->renew(keeper->ops->argument);
     }
 }
 

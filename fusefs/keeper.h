@@ -16,9 +16,12 @@ struct gm_keeper_ops {
     int (*serve)(void *argument, struct gm_kept *kept);
     /* In the keeper: the first child is ready. */
     void (*ready)(void *argument);
+    /* In the keeper, before each child but the first: what has gone missing in the file system is made anew. */
+    void (*renew)(void *argument);
     /* In the keeper: children die again and again; what made them so is to be left out of @kept. */
     void (*forget)(void *argument, struct gm_kept *kept);
     void *argument;
+    int pause_ms; /* the longest between two children; the first ones are short, and each is twice the one before */
 };
 
 /*

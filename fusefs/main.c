@@ -15,12 +15,17 @@
 #include "options.h"
 #include "place.h"
 #include "state.h"
+#include "textfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+/* Of the keeper at the longest: a machine that is short of memory or processes gets some 20 seconds to recover. */
+#define PAUSE_MS 10000
 
 /* Everything is as static memory starts: not there. */
 struct places {
@@ -107,16 +112,20 @@ static int find_state(struct places *places)
     return fd < 0 ? fd : keep(places, GM_KEPT_STATE, fd);
 }
 
+/* One that was kept will do while processes find it; if no other can be made, in any case: the mount is to be served.
+ */
 static int find_socket(struct places *places)
 {
     struct gm_socket socket;
-    places->socket_made = gm_kept_find(&places->kept, GM_KEPT_SOCKET) >= 0;
-    if (places->socket_made) {
+    int old = gm_kept_find(&places->kept, GM_KEPT_SOCKET);
+    places->socket_made = old >= 0;
+    if (old >= 0 && gm_socket_is_named(old)) {
         return 0;
     }
+    gm_kept_drop(&places->kept, GM_KEPT_LOCK);
     int rc = gm_socket_open(places->options.socket, &places->made, &socket);
     if (rc < 0) {
-        return rc;
+        return old >= 0 ? 0 : rc;
     }
     places->socket_made = true;
     rc = keep(places, GM_KEPT_LOCK, socket.lock_fd);
@@ -146,7 +155,10 @@ static int find_mount(struct places *places)
         return 0;
     }
     gm_kept_drop(&places->kept, GM_KEPT_MOUNT);
-    int rc = gm_mountpoint_prepare(places->options.mountpoint, &places->made, places->mountpoint);
+    int rc = places->options.textfile_directory[0] != '\0' ? gm_textfile_check(places->options.textfile_directory) : 0;
+    if (rc == 0) {
+        rc = gm_mountpoint_prepare(places->options.mountpoint, &places->made, places->mountpoint);
+    }
     if (rc == 0) {
         rc = note_new_mount(places);
     }
@@ -215,6 +227,11 @@ static void settle_keeper(void *argument)
     settle();
 }
 
+static void renew(void *argument)
+{
+    (void)find_socket(argument);
+}
+
 static void forget(void *argument, struct gm_kept *kept)
 {
     (void)argument;
@@ -222,10 +239,20 @@ static void forget(void *argument, struct gm_kept *kept)
     gm_state_forget(gm_kept_find(kept, GM_KEPT_STATE));
 }
 
+/* Each process takes some descriptors, in the keeper as well as in the daemon. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 static int run(struct places *places)
 {
     if (places->options.keeping == GM_KEEPING_SELF) {
-        const struct gm_keeper_ops ops = {serve, settle_keeper, forget, places};
+        const struct gm_keeper_ops ops = {serve, settle_keeper, renew, forget, places, PAUSE_MS};
         return gm_keeper_run(&ops, &places->kept);
     }
     announce(places);
@@ -239,6 +266,7 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    raise_descriptor_limit();
     int rc = places->options.daemonize ? go_to_background() : 0;
     if (rc == 0) {
         rc = take_places(places);

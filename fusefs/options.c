@@ -84,12 +84,13 @@ static int set_textfile(struct gm_options *out, const char *value)
         }
         out->textfile_seconds = (unsigned)seconds;
     }
-    if (length == 0 || length >= sizeof out->textfile_directory) {
+    char directory[PATH_MAX];
+    if (length == 0 || length >= sizeof directory) {
         return usage_error("not a directory: ", value);
     }
-    memcpy(out->textfile_directory, value, length);
-    out->textfile_directory[length] = '\0';
-    return -1;
+    memcpy(directory, value, length);
+    directory[length] = '\0';
+    return set_path(out->textfile_directory, directory);
 }
 
 static int set_processes(struct gm_options *out, const char *value)
@@ -179,6 +180,20 @@ static int fill_default(char out[PATH_MAX], const char *of_machine, const char *
     return -1;
 }
 
+/* Whether @path is @directory or in it, also by way of symbolic links. */
+static bool is_below(const char *path, const char *directory)
+{
+    char real_path[PATH_MAX];
+    char real_directory[PATH_MAX];
+    path = realpath(path, real_path) != NULL ? real_path : path;
+    directory = realpath(directory, real_directory) != NULL ? real_directory : directory;
+    size_t length = strlen(directory);
+    while (length > 1 && directory[length - 1] == '/') {
+        length--;
+    }
+    return strncmp(path, directory, length) == 0 && (path[length] == '/' || path[length] == '\0');
+}
+
 int gm_options_parse(int argc, char **argv, struct gm_options *out)
 {
     struct option longs[OPTION_COUNT + 1] = {0};
@@ -209,9 +224,11 @@ int gm_options_parse(int argc, char **argv, struct gm_options *out)
     if (result < 0) {
         result = fill_default(out->socket, GMLAKE_CTL_SOCKET, GMLAKE_CTL_USER_SOCKET);
     }
-    size_t length = strlen(out->mountpoint);
-    if (result < 0 && strncmp(out->socket, out->mountpoint, length) == 0 && out->socket[length] == '/') {
+    if (result < 0 && is_below(out->socket, out->mountpoint)) {
         return usage_error("the socket would lie below the mountpoint, out of reach: ", out->socket);
+    }
+    if (result < 0 && is_below(out->textfile_directory, out->mountpoint)) {
+        return usage_error("the text file would lie in the mount itself: ", out->textfile_directory);
     }
     return result;
 }

@@ -236,6 +236,15 @@ int gm_socket_open(const char *path, struct gm_made *made, struct gm_socket *out
     return 0;
 }
 
+bool gm_socket_is_named(int fd)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t size = sizeof address - 1; /* a NUL stays behind the longest name */
+    struct stat about;
+    return getsockname(fd, (struct sockaddr *)&address, &size) < 0 || address.sun_path[0] != '/' ||
+           lstat(address.sun_path, &about) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 void gm_socket_close(struct gm_socket *socket)
 {
     unlink(socket->path);

@@ -6,6 +6,7 @@
 #define GM_PLACE_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 #define GM_MADE_MAX 16
 
@@ -39,6 +40,9 @@ struct gm_socket {
  * replaced. -EADDRINUSE another daemon serves it; the reason for any error is in the log.
  */
 int gm_socket_open(const char *path, struct gm_made *made, struct gm_socket *out);
+
+/* Whether the socket @fd still has the name in the file system that it was bound to. True where that cannot be told. */
+bool gm_socket_is_named(int fd);
 
 /* Closes the socket and removes it. */
 void gm_socket_close(struct gm_socket *socket);

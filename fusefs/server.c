@@ -69,7 +69,7 @@ struct gm_server {
     struct connection *connections;
     struct gm_users users;
     int64_t listen_again_ms; /* accepting pauses until then; 0: it does not */
-    bool complained;         /* the log has it that accepting fails */
+    bool complained;         /* the log has it that there is no room for another process */
     int64_t looked_ms;       /* at all processes */
     _Atomic int64_t beat_ms; /* when the thread last came by */
 };
@@ -192,6 +192,17 @@ static struct connection *find_expected(struct gm_server *server, const struct g
     return NULL;
 }
 
+/* Notes how it went to take in a process: of a shortage the log has it once, until one was taken in. */
+static bool note_shortage(struct gm_server *server, int error)
+{
+    bool shortage = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+    if (shortage && !server->complained) {
+        gm_log("cannot take in a process: %s; raise the limit of open files or of memory", strerror(error));
+    }
+    server->complained = shortage || (server->complained && error != 0);
+    return shortage;
+}
+
 static int welcome(struct gm_server *server, const struct connection *connection, const struct gmlake_ctl_hello *hello,
                    const int fds[2])
 {
@@ -259,6 +270,7 @@ static int handle_message(struct gm_server *server, struct connection *connectio
     if (rc == 0) {
         rc = register_process(server, connection, &hello);
     }
+    note_shortage(server, -rc);
     if (rc < 0) {
         gm_peer_refuse(connection->fd, -rc);
     }
@@ -316,12 +328,8 @@ static int add_connection(struct gm_server *server, int fd)
     return 0;
 }
 
-static void pause_listening(struct gm_server *server, int error)
+static void pause_listening(struct gm_server *server)
 {
-    if (!server->complained) {
-        gm_log("cannot accept a process: %s; raise the limit of open files", strerror(error));
-        server->complained = true;
-    }
     epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->listen_fd, NULL);
     server->listen_again_ms = gm_monotonic_ms() + ACCEPT_PAUSE_MS;
 }
@@ -331,14 +339,14 @@ static void accept_connection(struct gm_server *server)
     /* cppcheck-suppress nullPointer ; who it is, is asked in another way */
     int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            pause_listening(server, errno);
+        if (note_shortage(server, errno)) {
+            pause_listening(server);
         }
         return;
     }
-    server->complained = false;
     int rc = add_connection(server, fd);
     if (rc < 0) {
+        note_shortage(server, -rc);
         gm_peer_refuse(fd, -rc);
         close(fd);
     }

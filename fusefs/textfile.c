@@ -22,10 +22,11 @@
 struct gm_textfile {
     struct gm_machine *machine;
     pthread_t thread;
-    int directory_fd;
+    const char *directory;
     int stop_fd;
     unsigned seconds;
-    int last_error; /* logged once, until it changes */
+    bool first_is_due; /* nothing was written yet */
+    int last_error;    /* logged once, until it changes */
 };
 
 static int write_all(int fd, const char *bytes, size_t length)
@@ -63,14 +64,37 @@ static int replace_file(int directory_fd, const struct gm_text *text)
     return rc;
 }
 
+/* Looked up each time: a file system may be mounted there, or the directory be made anew, while the daemon runs. */
+static int open_directory(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int gm_textfile_check(const char *directory)
+{
+    int fd = open_directory(directory);
+    if (fd < 0) {
+        gm_log("cannot open the directory %s: %s", directory, strerror(-fd));
+        return fd;
+    }
+    close(fd);
+    return 0;
+}
+
 static int write_metrics(struct gm_textfile *textfile)
 {
     struct gm_text text = {0};
     gm_metrics_render(textfile->machine, &text);
-    int rc = text.failed ? -ENOMEM : replace_file(textfile->directory_fd, &text);
+    int directory_fd = text.failed ? -ENOMEM : open_directory(textfile->directory);
+    int rc = directory_fd;
+    if (directory_fd >= 0) {
+        rc = replace_file(directory_fd, &text);
+        close(directory_fd);
+    }
     gm_text_clear(&text);
     if (rc < 0 && rc != textfile->last_error) {
-        gm_log("cannot write " NAME ": %s; the old one stays", strerror(-rc));
+        gm_log("cannot write " NAME " in %s: %s; an old one stays", textfile->directory, strerror(-rc));
     }
     textfile->last_error = rc;
     return rc;
@@ -80,6 +104,9 @@ static void *textfile_main(void *argument)
 {
     struct gm_textfile *textfile = argument;
     struct pollfd stop = {textfile->stop_fd, POLLIN, 0};
+    if (textfile->first_is_due) {
+        write_metrics(textfile);
+    }
     while (poll(&stop, 1, (int)textfile->seconds * 1000) == 0) {
         write_metrics(textfile);
     }
@@ -88,16 +115,14 @@ static void *textfile_main(void *argument)
 
 static void destroy(struct gm_textfile *textfile)
 {
-    if (textfile->directory_fd >= 0) {
-        close(textfile->directory_fd);
-    }
     if (textfile->stop_fd >= 0) {
         close(textfile->stop_fd);
     }
     free(textfile);
 }
 
-int gm_textfile_start(struct gm_machine *machine, const char *directory, unsigned seconds, struct gm_textfile **out)
+int gm_textfile_start(struct gm_machine *machine, const char *directory, unsigned seconds, bool successor,
+                      struct gm_textfile **out)
 {
     struct gm_textfile *textfile = calloc(1, sizeof *textfile);
     if (textfile == NULL) {
@@ -105,13 +130,11 @@ int gm_textfile_start(struct gm_machine *machine, const char *directory, unsigne
     }
     textfile->machine = machine;
     textfile->seconds = seconds;
-    textfile->directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = textfile->directory_fd < 0 ? -errno : 0;
-    if (rc < 0) {
-        gm_log("cannot open the directory %s: %s", directory, strerror(-rc));
-    }
+    textfile->directory = directory;
+    textfile->first_is_due = successor; /* by the thread, as the file system may be slow */
     textfile->stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (rc == 0) {
+    int rc = textfile->stop_fd < 0 ? -errno : 0;
+    if (rc == 0 && !successor) {
         rc = write_metrics(textfile);
     }
     if (rc == 0) {
@@ -133,6 +156,10 @@ void gm_textfile_stop(struct gm_textfile *textfile)
     }
     eventfd_write(textfile->stop_fd, 1);
     pthread_join(textfile->thread, NULL);
-    unlinkat(textfile->directory_fd, NAME, 0);
+    int directory_fd = open_directory(textfile->directory);
+    if (directory_fd >= 0) {
+        unlinkat(directory_fd, NAME, 0);
+        close(directory_fd);
+    }
     destroy(textfile);
 }

@@ -122,12 +122,44 @@ expect_error "no directory for the text file" "cannot open the directory" \
 expect "that left nothing either" "" "$(cd "$work" && ls -d other* 2>/dev/null)"
 expect_error "a bad interval" "not a number of seconds" "$bin_dir/gmlaked" --textfile "$work=0"
 
+expect_error "a text file in the mount" "in the mount itself" \
+    "$bin_dir/gmlaked" --mountpoint "$work/other" --socket "$work/other.sock" --textfile "$work/other/"
+ln -s other "$work/link"
+expect_error "a text file in the mount by way of a link" "cannot open the directory" \
+    "$bin_dir/gmlaked" --mountpoint "$work/other" --socket "$work/other.sock" --textfile "$work/link/"
+rm "$work/link"
+
 # --- unmounted from outside ------------------------------------------------------------------------------------------------
 umount "$mount"
 wait "$daemon_pid"
 expect "exit code after umount" 0 $?
 daemon_pid=
 grep -q "unmounted from outside" "$work/daemon.log" || complain "the log does not say so"
+
+# --- what the daemon had is taken from under it ------------------------------------------------------------------------
+mkdir "$work/text"
+cd "$work" || exit 1
+daemon_options=(--textfile text=1)
+start_daemon
+cd / || exit 1
+start_client staying
+staying=$client_pid
+serial=$(cat "$mount/$staying/serial")
+expect "a relative directory for the text file" gmlake.prom "$(ls "$work/text")"
+rm -r "$work/text"
+kill -KILL "$(serving_pid)"
+expect_ok "who takes over does without the text file" timeout 10 cat "$mount/version"
+mkdir "$work/text"
+within 5 test -s "$work/text/gmlake.prom" || complain "a directory made anew is not written to"
+rm -r "${socket%/*}"
+within 20 test -S "$socket" || complain "the socket is not made anew"
+start_client late
+expect "who was there is the same" "$serial" "$(cat "$mount/$staying/serial")"
+ask late quit >/dev/null
+ask staying quit >/dev/null
+stop_daemon
+expect "nothing is left of the socket" no "$([ -e "${socket%/*}" ] && echo yes || echo no)"
+daemon_options=()
 
 # --- in the background, with a service manager --------------------------------------------------------------------------------
 expect_ok "--daemon" "$bin_dir/gmlaked" --daemon --mountpoint "$mount" --socket "$socket"

@@ -196,6 +196,7 @@ struct story {
     _Atomic unsigned children;
     _Atomic unsigned readies;
     _Atomic unsigned forgotten;
+    _Atomic unsigned renewed;
     _Atomic bool was_kept; /* the last child found what the one before had sent */
 };
 
@@ -252,6 +253,12 @@ static void note_ready(void *argument)
     story->readies++;
 }
 
+static void note_renewed(void *argument)
+{
+    struct story *story = argument;
+    story->renewed++;
+}
+
 static void note_forgotten(void *argument, struct gm_kept *kept)
 {
     struct story *story = argument;
@@ -265,7 +272,7 @@ static pid_t start_keeper(int (*serve)(void *, struct gm_kept *), struct story *
     pid_t pid = fork();
     if (pid == 0) {
         struct gm_kept kept = {0};
-        const struct gm_keeper_ops ops = {serve, note_ready, note_forgotten, story};
+        const struct gm_keeper_ops ops = {serve, note_ready, note_renewed, note_forgotten, story, 200};
         unsetenv("NOTIFY_SOCKET");
         int code = gm_keeper_run(&ops, &kept);
         gm_kept_clear(&kept);
@@ -307,6 +314,7 @@ static void who_crashes_again_and_again_starts_with_nothing_and_then_no_more(voi
     struct story *story = *state;
     assert_int_equal(code_of(start_keeper(serve_and_crash, story)), 1);
     assert_int_equal(story->children, 12);
+    assert_int_equal(story->renewed, 11);
     assert_int_equal(story->forgotten, 1);
 }
 
@@ -316,6 +324,27 @@ static void who_never_gets_ready_is_not_tried_again(void **state)
     assert_int_equal(code_of(start_keeper(serve_nothing, story)), 5);
     assert_int_equal(story->children, 1);
     assert_int_equal(story->readies, 0);
+}
+
+static int serve_stopped(void *argument, struct gm_kept *kept)
+{
+    struct story *story = argument;
+    (void)kept;
+    signal(SIGTERM, SIG_DFL);
+    raise(SIGSTOP);
+    story->children++;
+    return serve_until_told(argument, kept);
+}
+
+static void who_is_stopped_ends_when_told_to(void **state)
+{
+    struct story *story = *state;
+    pid_t keeper = start_keeper(serve_stopped, story);
+    usleep(100000);
+    assert_int_equal(story->children, 0);
+    assert_int_equal(kill(keeper, SIGTERM), 0);
+    assert_int_equal(code_of(keeper), 0);
+    assert_int_equal(story->children, 2);
 }
 
 static void a_signal_to_the_keeper_ends_both(void **state)
@@ -344,6 +373,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_crashes_again_and_again_starts_with_nothing_and_then_no_more, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(who_never_gets_ready_is_not_tried_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_is_stopped_ends_when_told_to, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_signal_to_the_keeper_ends_both, set_up, tear_down),
     };
     return gm_test_result(cmocka_run_group_tests_name("keeping", tests, NULL, NULL));
