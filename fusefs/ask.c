@@ -172,6 +172,9 @@ int gm_blocks_add(struct gm_blocks *blocks, struct gm_text *out, size_t length)
             gm_text_add(out, "# %" PRIu64 " more\n", blocks->more);
         }
     }
+    if (blocks->next == blocks->count) { /* all is text now */
+        gm_blocks_forget(blocks);
+    }
     return 0;
 }
 

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Text kept for open files of ordinary users, in all; root can always look. */
-#define KEPT_MAX (256ull << 20)
+/* What open files keep, in all: bytes of text and of blocks, and descriptors of maps that are not all text yet. */
+#define KEPT_MAX      (256ull << 20)
+#define KEPT_MAPS_MAX 128u
 
 /*
  * Invariant: process is held exactly when the node is a process's. A closed one stays until nobody waits any more for
@@ -27,11 +28,13 @@ struct gm_open_file {
     struct gm_text text;
     bool rendered;
     bool closed;
-    unsigned asked;                    /* questions under way */
-    struct gm_watermark watermark;     /* of peak */
-    struct gm_blocks blocks;           /* of map */
-    struct gm_watch watch;             /* of events */
-    struct gm_open_file *next, **link; /* in its chain of the table; *link points here */
+    unsigned asked;                     /* questions under way */
+    struct gm_watermark watermark;      /* of peak */
+    struct gm_blocks blocks;            /* of map */
+    struct gm_watch watch;              /* of events */
+    uid_t reader;                       /* who used it last */
+    struct gm_open_file *next, **link;  /* in its chain of the table; *link points here */
+    struct gm_open_file *older, *newer; /* in the order of use, while it keeps something */
 };
 
 /* ---- the table ------------------------------------------------------------------------------------------------ */
@@ -56,17 +59,67 @@ static struct gm_open_file *find_file(const struct gm_files *files, uint64_t num
     return file;
 }
 
+/* ---- what open files keep ------------------------------------------------------------------------------------- */
+
 static uint64_t kept_by(const struct gm_open_file *file)
 {
     return file->text.room + file->blocks.count * sizeof(struct gmlake_ctl_block);
 }
 
+/* To be called before what @file keeps changes, and count_kept() after it. */
+static void uncount_kept(struct gm_files *files, struct gm_open_file *file)
+{
+    if (kept_by(file) == 0 && file->blocks.fd < 0) {
+        return;
+    }
+    files->kept -= kept_by(file);
+    files->kept_maps -= file->blocks.fd >= 0;
+    *(file->older != NULL ? &file->older->newer : &files->oldest) = file->newer;
+    *(file->newer != NULL ? &file->newer->older : &files->newest) = file->older;
+}
+
+/* Counts it as the one used last. */
+static void count_kept(struct gm_files *files, struct gm_open_file *file)
+{
+    if (kept_by(file) == 0 && file->blocks.fd < 0) {
+        return;
+    }
+    files->kept += kept_by(file);
+    files->kept_maps += file->blocks.fd >= 0;
+    file->older = files->newest;
+    file->newer = NULL;
+    *(files->newest != NULL ? &files->newest->newer : &files->oldest) = file;
+    files->newest = file;
+}
+
 static void forget_text(struct gm_files *files, struct gm_open_file *file)
 {
-    files->kept -= kept_by(file);
+    uncount_kept(files, file);
     gm_text_clear(&file->text);
     gm_blocks_forget(&file->blocks);
     file->rendered = false;
+}
+
+/* The file that is to give up what it keeps for @file: the one that its reader, or else anybody, used longest ago. */
+static struct gm_open_file *find_victim(const struct gm_files *files, const struct gm_open_file *file)
+{
+    struct gm_open_file *victim = files->oldest;
+    while (victim != NULL && (victim == file || victim->reader != file->reader)) {
+        victim = victim->newer;
+    }
+    return victim != NULL ? victim : files->oldest != file ? files->oldest : file->newer;
+}
+
+/* Sees to it that @file and all others together keep no more than they may. */
+static void bound_kept(struct gm_files *files, const struct gm_open_file *file)
+{
+    while (files->kept > KEPT_MAX || files->kept_maps > KEPT_MAPS_MAX) {
+        struct gm_open_file *victim = find_victim(files, file);
+        if (victim == NULL) {
+            return;
+        }
+        forget_text(files, victim);
+    }
 }
 
 static void close_file(struct gm_files *files, struct gm_open_file *file)
@@ -221,9 +274,11 @@ static void reply_piece(struct gm_files *files, fuse_req_t request, struct gm_op
                         off_t offset)
 {
     size_t from = (size_t)offset;
-    files->kept -= kept_by(file);
+    uncount_kept(files, file);
     int rc = gm_blocks_add(&file->blocks, &file->text, from + size);
-    files->kept += kept_by(file);
+    file->reader = fuse_req_ctx(request)->uid;
+    count_kept(files, file);
+    bound_kept(files, file);
     if (rc < 0 || file->text.failed) {
         fuse_reply_err(request, rc < 0 ? -rc : ENOMEM);
         return;
@@ -244,7 +299,7 @@ static void answered(void *context, int error, uint64_t value)
     }
     int rc = waiting->question.answer(&view, &waiting->question, error, value);
     if (waiting->reads) {
-        files->kept += kept_by(file);
+        count_kept(files, file);
     }
     file->asked--;
     file->rendered = waiting->reads && rc == 0;
@@ -291,14 +346,11 @@ static int ask(struct gm_files *files, fuse_req_t request, struct gm_open_file *
 /* ---- reading and writing -------------------------------------------------------------------------------------- */
 
 /* Makes the text anew: 0, GM_ASKED or -errno. */
-static int render(struct gm_files *files, struct gm_open_file *file, const struct gm_view *view, uid_t reader)
+static int render(struct gm_files *files, struct gm_open_file *file, const struct gm_view *view)
 {
     forget_text(files, file);
-    if (files->kept > KEPT_MAX && reader != 0) {
-        return -ENOMEM;
-    }
     int rc = file->node->show(view, &file->text);
-    files->kept += kept_by(file);
+    count_kept(files, file);
     if (rc == 0 && file->text.failed) {
         rc = -ENOMEM;
     }
@@ -319,7 +371,7 @@ void gm_file_read(struct gm_files *files, fuse_req_t request, uint64_t inode, si
         struct gm_view view = view_of(files, file);
         view.question = &question;
         view.room = size;
-        rc = render(files, file, &view, fuse_req_ctx(request)->uid);
+        rc = render(files, file, &view);
     }
     if (rc == GM_ASKED) {
         rc = ask(files, request, file, &question, size, true);

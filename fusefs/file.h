@@ -23,8 +23,11 @@ struct gm_open_file;
 struct gm_files {
     struct gm_machine *machine;
     struct gm_watches watches;
-    uint64_t kept; /* bytes of text in open files */
     struct gm_open_file *chain[GM_FILE_CHAINS];
+    /* What is kept for open files is bounded: beyond that, who used theirs longest ago find it made anew. */
+    struct gm_open_file *oldest, *newest; /* those that keep something, in the order of their last use */
+    uint64_t kept;                        /* bytes, by all of them */
+    unsigned kept_maps;                   /* descriptors, by all of them */
 };
 
 /* Each answers @request, now or later. */

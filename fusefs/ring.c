@@ -100,8 +100,7 @@ size_t gm_ring_read(struct gm_ring *ring, bool ended, struct gmlake_ctl_event *o
     size_t count = 0;
     uint64_t head = gm_ring_recorded(ring);
     lose(ring, overwritten(ring, head));
-    /* A LOST takes a place of its own, so one is left for it. */
-    for (size_t steps = 0; steps < room && ring->tail < head && count + 1 < room; steps++) {
+    for (size_t steps = 0; steps < room && ring->tail < head && count < room; steps++) {
         struct gmlake_ctl_event event;
         enum copy copy = copy_slot(ring, &event);
         if (copy == UNFINISHED && !ended && head - ring->tail < LAGGING_MAX) {
@@ -114,6 +113,9 @@ size_t gm_ring_read(struct gm_ring *ring, bool ended, struct gmlake_ctl_event *o
         if (ring->untold > 0) {
             out[count++] = (struct gmlake_ctl_event){.kind = GMLAKE_CTL_EVENT_LOST, .bytes = ring->untold};
             ring->untold = 0;
+            if (count == room) {
+                break; /* the event is taken the next time */
+            }
         }
         out[count++] = event;
         ring->tail++;
