@@ -146,6 +146,10 @@ start_client staying
 staying=$client_pid
 serial=$(cat "$mount/$staying/serial")
 expect "a relative directory for the text file" gmlake.prom "$(ls "$work/text")"
+kill -STOP "$(serving_pid)"
+expect_error "the doctor, while the daemon is stopped" "$mount does not answer" \
+    timeout 10 "$bin_dir/gmlake" doctor --mount "$mount"
+kill -CONT "$(serving_pid)"
 rm -r "$work/text"
 kill -KILL "$(serving_pid)"
 expect_ok "who takes over does without the text file" timeout 10 cat "$mount/version"

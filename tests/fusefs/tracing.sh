@@ -48,6 +48,7 @@ program=$!
 client_pids+=("$program")
 within 10 test -e "$mount/$program/trace" || complain "the program does not appear"
 expect_ok "a second of a program at work" "$gmlake" trace --mount "$mount" -p "$program" -o "$work/unet.gz" --seconds 1
+expect_error "onto a full disk" "No space left" "$gmlake" trace --mount "$mount" -p "$program" -o /dev/full --seconds 0.5
 expect "the trace is off" off "$(cut -d' ' -f1 "$mount/$program/trace")"
 expect "nothing is lost" lost=0 "$(cut -d' ' -f4 "$mount/$program/trace")"
 expect_ok "it can be replayed" "$gmlake" replay --sim --json "$work/unet.gz"

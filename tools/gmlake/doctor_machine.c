@@ -9,11 +9,17 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define LOOK_MS 3000 /* at the mount; a daemon that starts anew has answered by then */
 
 /* ---- the driver ----------------------------------------------------------------------------------------------- */
 
@@ -134,9 +140,46 @@ void gm_check_daemon(struct gm_patient *patient)
            addresses.count > 0 ? " at " : "", addresses.count > 0 ? addresses.at[addresses.count - 1].sun_path : "");
 }
 
+/*
+ * Whether a look at the mount does not return in time. A child takes it: while the daemon is stopped, only what kills a
+ * program gets it out of there, if at all.
+ */
+static bool look_hangs(const char *mount)
+{
+    int pair[2];
+    if (pipe2(pair, O_CLOEXEC) < 0) {
+        return false;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        char *where;
+        (void)gm_mount_locate(mount, &where);
+        _exit(0);
+    }
+    close(pair[1]);
+    /* It hangs up when the child has ended. */
+    struct pollfd end = {pair[0], POLLIN, 0};
+    bool hangs = child > 0 && poll(&end, 1, LOOK_MS) == 0;
+    if (hangs) {
+        kill(child, SIGKILL);
+    }
+    close(pair[0]);
+    if (child > 0) {
+        waitpid(child, NULL, hangs ? WNOHANG : 0);
+    }
+    return hangs;
+}
+
 void gm_check_mount(struct gm_patient *patient)
 {
     char *where;
+    patient->mount_hangs = look_hangs(patient->mount);
+    if (patient->mount_hangs) {
+        gm_say(patient, GM_PROBLEM, "mount",
+               "%s does not answer: gmlaked is stopped (kill -CONT) or hangs (kill it; the next one takes over)",
+               patient->mount != NULL ? patient->mount : "it");
+        return;
+    }
     int directory = gm_mount_locate(patient->mount, &where);
     if (directory >= 0) {
         gm_say(patient, GM_OK, "mount", "%s", where != NULL ? where : "there");

@@ -191,6 +191,9 @@ void gm_check_served(struct gm_patient *patient)
         !gm_patient_mapped(patient, "libgmlake.so", 0, &library)) {
         return; /* without a library there is nothing to be served by, which was told */
     }
+    if (patient->mount_hangs) {
+        return; /* which was told, too */
+    }
     char *where;
     int root = gm_mount_locate(patient->mount, &where);
     free(where);

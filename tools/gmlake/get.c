@@ -20,7 +20,8 @@ extern const struct gm_command gm_command_get;
 static int read_value(int directory, const char *name, char **out)
 {
     char path[128];
-    if (strchr(name, '/') != NULL || snprintf(path, sizeof path, "tunables/%s", name) >= (int)sizeof path) {
+    if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL ||
+        snprintf(path, sizeof path, "tunables/%s", name) >= (int)sizeof path) {
         return -ENOENT;
     }
     int rc = gm_mount_read(directory, path, out);

@@ -29,7 +29,8 @@ struct gm_patient {
     char *environment;
     size_t environment_size;
     char *maps;
-    bool ill; /* a problem was found */
+    bool mount_hangs; /* its daemon does not answer: nothing more is to be asked of it */
+    bool ill;         /* a problem was found */
 };
 
 /* A file that a process has mapped. */

@@ -130,32 +130,34 @@ static int run_trace(int directory, const char *path, int device, const char *ri
 {
     struct gm_trace_writer *writer;
     struct gm_trace_counts counts;
+    int status = begin(directory, ring); /* first: a file that is there already is not lost for nothing */
+    if (status != GM_EXIT_OK) {
+        return status;
+    }
     int rc = gm_trace_writer_open(path, device, &writer);
     if (rc < 0) {
+        (void)gm_mount_write(directory, "trace", "off\n");
         gm_complain(&gm_command_trace, "%s: %s", path, strerror(-rc));
         return GM_EXIT_ERROR;
     }
-    int status = begin(directory, ring);
-    if (status == GM_EXIT_OK) {
-        int pipe_fd = openat(directory, "trace_pipe", O_RDONLY | O_CLOEXEC);
-        rc = pipe_fd < 0 ? -errno : record(pipe_fd, writer, seconds);
-        if (rc == 0 || rc == -ESRCH) {
-            rc = rc == 0 ? finish(directory, pipe_fd, writer) : 0;
-        } else {
-            (void)gm_mount_write(directory, "trace", "off\n");
-        }
-        if (pipe_fd >= 0) {
-            close(pipe_fd);
-        }
-        if (rc < 0) {
-            gm_complain(&gm_command_trace, "%s: %s", path, strerror(-rc));
-            status = GM_EXIT_ERROR;
-        }
+    int pipe_fd = openat(directory, "trace_pipe", O_RDONLY | O_CLOEXEC);
+    rc = pipe_fd < 0 ? -errno : record(pipe_fd, writer, seconds);
+    if (rc == 0 || rc == -ESRCH) {
+        rc = rc == 0 ? finish(directory, pipe_fd, writer) : 0;
+    } else {
+        (void)gm_mount_write(directory, "trace", "off\n");
+    }
+    if (pipe_fd >= 0) {
+        close(pipe_fd);
+    }
+    if (rc < 0) {
+        gm_complain(&gm_command_trace, "%s: %s", path, strerror(-rc));
+        status = GM_EXIT_ERROR;
     }
     rc = gm_trace_writer_close(writer, &counts);
-    if (rc < 0) {
-        gm_complain(&gm_command_trace, "%s: cannot be written", path);
-        return GM_EXIT_ERROR;
+    if (rc < 0 && status == GM_EXIT_OK) {
+        gm_complain(&gm_command_trace, "%s: %s", path, strerror(-rc));
+        status = GM_EXIT_ERROR;
     }
     if (status == GM_EXIT_OK) {
         report(path, &counts);

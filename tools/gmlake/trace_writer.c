@@ -78,10 +78,22 @@ static int stream_number(struct gm_trace_writer *writer, uint64_t handle, uint16
     return 0;
 }
 
+/* What has become of a line that gzprintf() gave @length for. */
+static int written(const struct gm_trace_writer *writer, int length)
+{
+    int error = errno;
+    int code;
+    if (length > 0) {
+        return 0;
+    }
+    (void)gzerror(writer->file, &code);
+    return code == Z_ERRNO && error != 0 ? -error : -EIO;
+}
+
 static int write_free(struct gm_trace_writer *writer, uint32_t block, uint16_t stream, uint64_t us)
 {
     writer->counts.frees++;
-    return gzprintf(writer->file, "f %" PRIu32 " %u %" PRIu64 "\n", block, stream, us) > 0 ? 0 : -EIO;
+    return written(writer, gzprintf(writer->file, "f %" PRIu32 " %u %" PRIu64 "\n", block, stream, us));
 }
 
 /* The slot of @address, made if it is new. */
@@ -126,9 +138,8 @@ static int add_alloc(struct gm_trace_writer *writer, const struct gmlake_ctl_eve
     }
     slot->value = block;
     writer->counts.allocs++;
-    return gzprintf(writer->file, "a %" PRIu32 " %" PRIu64 " %u %" PRIu64 "\n", block, event->bytes, stream, us) > 0
-               ? 0
-               : -EIO;
+    return written(
+        writer, gzprintf(writer->file, "a %" PRIu32 " %" PRIu64 " %u %" PRIu64 "\n", block, event->bytes, stream, us));
 }
 
 static int add_free(struct gm_trace_writer *writer, const struct gmlake_ctl_event *event, uint16_t stream, uint64_t us)
@@ -149,7 +160,7 @@ static int add_event(struct gm_trace_writer *writer, const struct gmlake_ctl_eve
 {
     if (event->kind == GMLAKE_CTL_EVENT_LOST) {
         writer->counts.lost += event->bytes;
-        return gzprintf(writer->file, "# %" PRIu64 " events are missing here\n", event->bytes) > 0 ? 0 : -EIO;
+        return written(writer, gzprintf(writer->file, "# %" PRIu64 " events are missing here\n", event->bytes));
     }
     bool known = event->kind >= GMLAKE_CTL_EVENT_ALLOC && event->kind <= GMLAKE_CTL_EVENT_FREE_SYNC;
     bool sane =
@@ -178,7 +189,8 @@ int gm_trace_writer_add(struct gm_trace_writer *writer, const struct gmlake_ctl_
 
 int gm_trace_writer_close(struct gm_trace_writer *writer, struct gm_trace_counts *counts)
 {
-    int rc = gzclose(writer->file) == Z_OK ? 0 : -EIO;
+    errno = 0;
+    int rc = gzclose(writer->file) == Z_OK ? 0 : errno != 0 ? -errno : -EIO;
     if (counts != NULL) {
         *counts = writer->counts;
     }
