@@ -4,9 +4,9 @@
  * What is counted are plain and stream-ordered allocations, by the bytes asked for; not what a capture puts into a
  * graph, nor the program's own virtual memory, which is only refused beyond the limit.
  *
- * STRUCTURE    A hash table from address to bytes and context, open addressing, at most half full; its memory comes
- * from mmap. Where there is none, a block is not counted. CONCURRENCY  one lock, GM_RANK_ORIGIN, under which nothing is
- * called; looking into an empty table takes none.
+ * STRUCTURE    A table from address to bytes and context (block_table.h). Where there is no memory for it, a block is
+ * not counted. CONCURRENCY  one lock, GM_RANK_ORIGIN, under which nothing is called; looking into an empty table takes
+ * none.
  */
 #ifndef GM_CHARGED_H
 #define GM_CHARGED_H

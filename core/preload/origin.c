@@ -1,85 +1,27 @@
 /*
- * origin.c - a hash table of blocks of which something must be kept.
+ * origin.c - see origin.h.
  */
 #include "origin.h"
 
+#include "block_table.h"
 #include "lock.h"
-
-#include <stdatomic.h>
-#include <sys/mman.h>
-
-#define FIRST_CAPACITY 512u
 
 /* The driver counts its identities from 1: ours are far above. */
 #define FIRST_IDENTITY ((uint64_t)1 << 56)
 
 struct record {
-    CUdeviceptr address; /* 0: unused */
+    CUdeviceptr address;
     struct gm_origin origin;
 };
 
 static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_ORIGIN); /* guards everything below */
-static struct record *records;
-static size_t capacity; /* 0 or a power of two */
-static atomic_size_t count;
+static struct gm_block_table records = GM_BLOCK_TABLE_OF(struct record);
 static uint64_t identities; /* given out */
-
-static size_t home_of(CUdeviceptr address, size_t slots)
-{
-    return (size_t)((address >> 9) * 0x9e3779b97f4a7c15u >> 32) & (slots - 1);
-}
-
-/* The record of @address, or the unused one where it would be. The table is not full. */
-static struct record *locate(struct record *table, size_t slots, CUdeviceptr address)
-{
-    size_t i = home_of(address, slots);
-    while (table[i].address != 0 && table[i].address != address) {
-        i = (i + 1) & (slots - 1);
-    }
-    return &table[i];
-}
-
-static bool grow(void)
-{
-    size_t slots = capacity == 0 ? FIRST_CAPACITY : capacity * 2;
-    struct record *table =
-        mmap(NULL, slots * sizeof *table, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (table == MAP_FAILED) {
-        return false;
-    }
-    for (size_t i = 0; i < capacity; i++) {
-        if (records[i].address != 0) {
-            *locate(table, slots, records[i].address) = records[i];
-        }
-    }
-    if (records != NULL) {
-        munmap(records, capacity * sizeof *records);
-    }
-    records = table;
-    capacity = slots;
-    return true;
-}
-
-/* The record of @address, made if there is none; NULL: no memory for it. */
-static struct record *find_or_make(CUdeviceptr address)
-{
-    struct record *record = capacity == 0 ? NULL : locate(records, capacity, address);
-    if (record != NULL && record->address != 0) {
-        return record;
-    }
-    if ((count + 1) * 2 > capacity && !grow()) {
-        return NULL;
-    }
-    record = locate(records, capacity, address);
-    *record = (struct record){.address = address};
-    count++;
-    return record;
-}
 
 bool gm_origin_note(CUdeviceptr address, const struct gm_origin *origin)
 {
     gm_lock_take(&lock);
-    struct record *record = find_or_make(address);
+    struct record *record = gm_block_table_make(&records, address);
     if (record != NULL) {
         record->origin = *origin;
     }
@@ -87,34 +29,15 @@ bool gm_origin_note(CUdeviceptr address, const struct gm_origin *origin)
     return record != NULL;
 }
 
-/* Empties @records[hole] and moves back what a search would no longer find. */
-static void close_gap(size_t hole)
-{
-    size_t mask = capacity - 1;
-    for (size_t i = (hole + 1) & mask; records[i].address != 0; i = (i + 1) & mask) {
-        size_t distance = (i - home_of(records[i].address, capacity)) & mask;
-        if (distance >= ((i - hole) & mask)) {
-            records[hole] = records[i];
-            hole = i;
-        }
-    }
-    records[hole].address = 0;
-}
-
-static bool is_empty(void)
-{
-    return atomic_load_explicit(&count, memory_order_relaxed) == 0;
-}
-
 struct gm_origin gm_origin_of(CUdeviceptr address)
 {
     struct gm_origin origin = {.context = NULL};
-    if (is_empty()) {
+    if (gm_block_table_is_empty(&records)) {
         return origin;
     }
     gm_lock_take(&lock);
-    const struct record *record = locate(records, capacity, address);
-    if (record->address != 0) {
+    const struct record *record = gm_block_table_find(&records, address);
+    if (record != NULL) {
         origin = record->origin;
     }
     gm_lock_drop(&lock);
@@ -124,15 +47,14 @@ struct gm_origin gm_origin_of(CUdeviceptr address)
 struct gm_origin gm_origin_take(CUdeviceptr address)
 {
     struct gm_origin origin = {.context = NULL};
-    if (is_empty()) {
+    if (gm_block_table_is_empty(&records)) {
         return origin;
     }
     gm_lock_take(&lock);
-    struct record *record = locate(records, capacity, address);
-    if (record->address != 0) {
+    struct record *record = gm_block_table_find(&records, address);
+    if (record != NULL) {
         origin = record->origin;
-        close_gap((size_t)(record - records));
-        count--;
+        gm_block_table_remove(&records, record);
     }
     gm_lock_drop(&lock);
     return origin;
@@ -142,7 +64,7 @@ uint64_t gm_origin_identity(CUdeviceptr address)
 {
     uint64_t id = 0;
     gm_lock_take(&lock);
-    struct record *record = find_or_make(address);
+    struct record *record = gm_block_table_make(&records, address);
     if (record != NULL) {
         if (record->origin.id == 0) {
             record->origin.id = FIRST_IDENTITY + identities++;
@@ -156,7 +78,7 @@ uint64_t gm_origin_identity(CUdeviceptr address)
 bool gm_origin_set_sync_memops(CUdeviceptr address, bool on)
 {
     gm_lock_take(&lock);
-    struct record *record = find_or_make(address);
+    struct record *record = gm_block_table_make(&records, address);
     if (record != NULL) {
         record->origin.sync_memops = on;
     }
@@ -168,12 +90,12 @@ bool gm_origin_take_next_of(CUcontext context, size_t *cursor, CUdeviceptr *addr
 {
     bool found = false;
     gm_lock_take(&lock);
-    for (size_t i = *cursor; !found && i < capacity; i++) {
-        if (records[i].address != 0 && records[i].origin.context == context) {
-            *address = records[i].address;
+    for (size_t i = *cursor; !found && i < records.capacity; i++) {
+        struct record *record = gm_block_table_at(&records, i);
+        if (record != NULL && record->origin.context == context) {
+            *address = record->address;
             *cursor = i; /* what closes the gap may be another one */
-            close_gap(i);
-            count--;
+            gm_block_table_remove(&records, record);
             found = true;
         }
     }

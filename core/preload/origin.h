@@ -5,8 +5,7 @@
  * stream-ordered call to a pool. Of most blocks nothing needs to be kept: those that are not recorded here came from
  * their device's default pool, and nobody has asked for their identity or changed their attributes.
  *
- * STRUCTURE    A hash table from the block's address to its record, open addressing, at most half full; its memory
- *              comes from mmap.
+ * STRUCTURE    A table from the block's address to its record (block_table.h).
  * CONCURRENCY  one lock, GM_RANK_ORIGIN, under which nothing is called; looking into an empty table takes none.
  */
 #ifndef GM_ORIGIN_H
