@@ -49,6 +49,7 @@ static struct {
     int (*create)(int, struct gmlake **);
     int (*alloc)(struct gmlake *, size_t, gmlake_stream, gmlake_ptr *);
     int (*free)(struct gmlake *, gmlake_ptr, gmlake_stream);
+    void (*destroy)(struct gmlake *);
     int (*get_tunable)(const char *, uint64_t *);
 } api;
 
@@ -182,6 +183,7 @@ static struct gmlake *start_api(void)
     void *library = dlopen("libgmlake.so", RTLD_NOW);
     struct gmlake *lake = NULL;
     find(library, "gmlake_create", &api.create);
+    find(library, "gmlake_destroy", &api.destroy);
     find(library, "gmlake_alloc", &api.alloc);
     find(library, "gmlake_free", &api.free);
     find(library, "gmlake_get_tunable", &api.get_tunable);
@@ -205,6 +207,7 @@ static uint64_t loop(uint64_t turns)
             api.free(lake, address, NULL);
         }
     }
+    api.destroy(lake);
     return turns;
 }
 
@@ -222,6 +225,7 @@ static uint64_t tune_values(uint64_t rounds)
         turns += watch_values(lake);
         pthread_join(writer, NULL);
     }
+    api.destroy(lake);
     return turns;
 }
 
