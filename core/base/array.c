@@ -3,22 +3,19 @@
  */
 #include "array.h"
 
+#include "table.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define FIRST_BYTES ((size_t)4096)
+#define FIRST_BYTES ((size_t)1024)
 #define HUGE_BYTES  ((size_t)2 << 20)
-
-static void *map(size_t bytes, int protection)
-{
-    return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-}
 
 /* Addresses for @bytes that huge pages can lie at, with nothing behind them yet. */
 static void *find_aligned(size_t bytes)
 {
-    char *data = map(bytes + HUGE_BYTES, PROT_NONE);
+    char *data = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) {
         return data;
     }
@@ -45,7 +42,7 @@ static void *begin_huge(const struct gm_array *array, size_t bytes)
     (void)madvise(data, bytes, MADV_HUGEPAGE); /* the kernel may have none: small ones do the same */
     if (array->data != NULL) {
         memcpy(data, array->data, array->bytes);
-        munmap(array->data, array->bytes);
+        gm_table_give(array->data, array->bytes);
     }
     return data;
 }
@@ -64,14 +61,26 @@ static void *grow_huge(const struct gm_array *array, size_t bytes)
     return mremap(array->data, array->bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
 }
 
+static void *grow_small(const struct gm_array *array, size_t bytes)
+{
+    void *data = gm_table_take(bytes);
+    if (data == NULL) {
+        return MAP_FAILED;
+    }
+    if (array->data != NULL) {
+        memcpy(data, array->data, array->bytes);
+        gm_table_give(array->data, array->bytes);
+    }
+    return data;
+}
+
 /* The array's memory, made or grown to @bytes; MAP_FAILED: it is as it was. */
 static void *grow(const struct gm_array *array, size_t bytes)
 {
-    if (bytes >= HUGE_BYTES) {
-        return array->bytes >= HUGE_BYTES ? grow_huge(array, bytes) : begin_huge(array, bytes);
+    if (bytes < HUGE_BYTES) {
+        return grow_small(array, bytes);
     }
-    return array->data == NULL ? map(bytes, PROT_READ | PROT_WRITE)
-                               : mremap(array->data, array->bytes, bytes, MREMAP_MAYMOVE);
+    return array->bytes >= HUGE_BYTES ? grow_huge(array, bytes) : begin_huge(array, bytes);
 }
 
 int gm_array_reserve(struct gm_array *array, uint32_t count, size_t size)
@@ -98,7 +107,9 @@ int gm_array_reserve(struct gm_array *array, uint32_t count, size_t size)
 
 void gm_array_finish(struct gm_array *array)
 {
-    if (array->data != NULL) {
+    if (array->bytes < HUGE_BYTES) {
+        gm_table_give(array->data, array->bytes);
+    } else {
         munmap(array->data, array->bytes);
     }
     *array = (struct gm_array){0};

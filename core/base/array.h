@@ -1,10 +1,10 @@
 /*
  * array.h - growable arrays of plain structs, addressed by index.
  *
- * STRUCTURE    Memory comes from mmap and grows by mremap: growing copies nothing and leaves a host's malloc alone.
- *              From 2 MiB on an array lies on huge pages where the kernel has some: with a million blocks live, a call
- *              that goes to a random element would pay as much for its address as for the element. It holds more than
- *              1 MiB then, so that at most as much is lost; the only copy is made when it gets there.
+ * STRUCTURE    Small arrays are tables (table.h), and move to the next larger one as they grow. From 2 MiB on an array
+ *              has a mapping of its own, which grows by mremap, so that nothing is copied any more. It lies on huge
+ *              pages where the kernel has some: with a million blocks live, a call that goes to a random element would
+ *              pay as much for its address as for the element.
  *              Invariant: bytes is 0 or a power of two, capacity == bytes / element size, count <= capacity; from
  *              2 MiB on data is a multiple of 2 MiB.
  * CONCURRENCY  None of its own: the owner's lock guards an array. Elements move when it grows: keep indices.

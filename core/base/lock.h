@@ -23,6 +23,7 @@ enum gm_lock_rank {
     GM_RANK_POOL,         /* pool: everything of one device's pool */
     GM_RANK_TUNABLES,     /* ctl: writers of tunables (readers take no lock) */
     GM_RANK_ORIGIN,       /* preload: which blocks came from plain calls */
+    GM_RANK_TABLES,       /* base: the memory of tables */
     GM_RANK_COUNT
 };
 

@@ -103,7 +103,7 @@ struct gm_node {
         uint32_t slack; /* live, pending: bytes of it that were not asked for */
         uint32_t slab;  /* slab: index of the slab */
     };
-    uint32_t link_prev, link_next; /* gap: list of its granule; pending: list of the pool */
+    uint32_t link_prev, link_next; /* gap: list of its granule (0: none); pending: list of the pool */
     uint16_t range;
     uint8_t state;
     uint8_t stitched; /* live: at least one page through an alias */
@@ -125,11 +125,11 @@ enum gm_class {
  * Invariant: mapped <= pages. slot_of_page[p] is the slot over page p for p < mapped. starts[i] is the live node that
  * starts in the i-th start granule (at most one does, blocks being no smaller), or 0 where none was put; a slab's entry
  * is GM_START_SLAB and the slab's index instead, and stands in all its granules that no other node starts in.
- * A gap is listed under the granule its end lies in; granule_bound and group_bound are no lower than the largest
- * bound of the gaps listed below them. Bit p of usable is set if page p is in use here or free; it may be set for a
- * page in use elsewhere, until a search comes across it; where it is clear for a chunk's page, the chunk's place is
- * blocked. What the last search found: no gap that starts before fit_start has a bound of fit_units or more; fit_gap is
- * GM_NONE or the gap that starts there.
+ * A gap is listed under the granule its end lies in, by granule_head (0: none); granule_bound and group_bound are no
+ * lower than the largest bound of the gaps listed below them. Bit p of usable is set if page p is in use here or free;
+ * it may be set for a page in use elsewhere, until a search comes across it; where it is clear for a chunk's page, the
+ * chunk's place is blocked. What the last search found: no gap that starts before fit_start has a bound of fit_units or
+ * more; fit_gap is GM_NONE or the gap that starts there.
  */
 struct gm_range {
     CUdeviceptr base;

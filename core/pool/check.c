@@ -291,7 +291,7 @@ static int check_gap(struct gm_pool *pool, uint32_t range_index, uint32_t index)
     }
     uint32_t granule = (gap->start + gap->size - 1) >> range->granule_shift;
     uint32_t i = range->granule_head[granule];
-    while (i != GM_NONE && i != index) {
+    while (i != 0 && i != index) {
         i = gm_node(pool, i)->link_next;
     }
     if (i != index || range->granule_bound[granule] < (int32_t)gap->bound ||

@@ -4,9 +4,9 @@
 #include "chunk.h"
 
 #include "access.h"
+#include "table.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Takes an unused entry of the chunk array, growing it and the set of free chunks when there is none. */
@@ -75,13 +75,18 @@ void gm_chunk_destroy(struct gm_pool *pool, uint32_t index)
     gm_chunk_discard(pool, index);
 }
 
+static void forget_places(struct gm_chunk *chunk)
+{
+    if (chunk->place_capacity > GM_PLACES_INLINE) {
+        gm_table_give(chunk->places, chunk->place_capacity * sizeof *chunk->places);
+    }
+}
+
 void gm_chunk_discard(struct gm_pool *pool, uint32_t index)
 {
     struct gm_chunk *chunk = gm_chunk(pool, index);
     gm_vmm_release(&pool->vmm, chunk->handle, gm_chunk_size(chunk));
-    if (chunk->place_capacity > GM_PLACES_INLINE) {
-        free(chunk->places);
-    }
+    forget_places(chunk);
     return_entry(pool, index);
     pool->chunk_count--;
 }
@@ -98,14 +103,12 @@ int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place)
         if (capacity > UINT16_MAX) {
             return -ENOMEM;
         }
-        struct gm_place *places = malloc(capacity * sizeof *places);
+        struct gm_place *places = gm_table_take(capacity * sizeof *places);
         if (places == NULL) {
             return -ENOMEM;
         }
         memcpy(places, places_of(chunk), chunk->place_count * sizeof *places);
-        if (chunk->place_capacity > GM_PLACES_INLINE) {
-            free(chunk->places);
-        }
+        forget_places(chunk);
         chunk->places = places;
         chunk->place_capacity = (uint16_t)capacity;
     }

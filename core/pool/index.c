@@ -4,9 +4,9 @@
 #include "index.h"
 
 #include "access.h"
+#include "table.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -26,24 +26,21 @@ int gm_index_init(struct gm_range *range)
     uint32_t units = range->pages * GM_PAGE_UNITS;
     uint32_t granules = ((units - 1) >> range->granule_shift) + 1;
     range->granules = (granules + GM_GRANULE_FANOUT - 1) / GM_GRANULE_FANOUT * GM_GRANULE_FANOUT;
-    range->granule_head = malloc(range->granules * sizeof *range->granule_head);
-    range->granule_bound = calloc(range->granules, sizeof *range->granule_bound);
-    range->group_bound = calloc(groups_of(range), sizeof *range->group_bound);
+    range->granule_head = gm_table_take(range->granules * sizeof *range->granule_head);
+    range->granule_bound = gm_table_take(range->granules * sizeof *range->granule_bound);
+    range->group_bound = gm_table_take(groups_of(range) * sizeof *range->group_bound);
     if (range->granule_head == NULL || range->granule_bound == NULL || range->group_bound == NULL) {
         gm_index_finish(range);
         return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < range->granules; i++) {
-        range->granule_head[i] = GM_NONE;
     }
     return 0;
 }
 
 void gm_index_finish(struct gm_range *range)
 {
-    free(range->granule_head);
-    free(range->granule_bound);
-    free(range->group_bound);
+    gm_table_give(range->granule_head, range->granules * sizeof *range->granule_head);
+    gm_table_give(range->granule_bound, range->granules * sizeof *range->granule_bound);
+    gm_table_give(range->group_bound, groups_of(range) * sizeof *range->group_bound);
     range->granule_head = NULL;
     range->granule_bound = NULL;
     range->group_bound = NULL;
@@ -88,9 +85,9 @@ void gm_index_insert(struct gm_pool *pool, struct gm_range *range, uint32_t node
     struct gm_node *gap = gm_node(pool, node);
     uint32_t granule = granule_of(range, gap);
     uint32_t head = range->granule_head[granule];
-    gap->link_prev = GM_NONE;
+    gap->link_prev = 0;
     gap->link_next = head;
-    if (head != GM_NONE) {
+    if (head != 0) {
         gm_node(pool, head)->link_prev = node;
     }
     range->granule_head[granule] = node;
@@ -104,12 +101,12 @@ void gm_index_remove(struct gm_pool *pool, struct gm_range *range, uint32_t node
     if (node == range->fit_gap) {
         range->fit_gap = GM_NONE;
     }
-    if (gap->link_prev != GM_NONE) {
+    if (gap->link_prev != 0) {
         gm_node(pool, gap->link_prev)->link_next = gap->link_next;
     } else {
         range->granule_head[granule_of(range, gap)] = gap->link_next;
     }
-    if (gap->link_next != GM_NONE) {
+    if (gap->link_next != 0) {
         gm_node(pool, gap->link_next)->link_prev = gap->link_prev;
     }
 }
@@ -198,7 +195,7 @@ static uint32_t search_granule(struct gm_pool *pool, const struct gm_range *rang
     uint32_t best = GM_NONE;
     uint32_t best_start = UINT32_MAX;
     uint32_t bound = 0;
-    for (uint32_t i = range->granule_head[granule]; i != GM_NONE; i = gm_node(pool, i)->link_next) {
+    for (uint32_t i = range->granule_head[granule]; i != 0; i = gm_node(pool, i)->link_next) {
         const struct gm_node *gap = gm_node(pool, i);
         bound = gm_max(bound, gap->bound);
         if (gap->bound >= units && gap->start >= from && gap->start < best_start) {
@@ -254,15 +251,15 @@ uint32_t gm_index_find(struct gm_pool *pool, struct gm_range *range, uint32_t un
 
 uint32_t gm_index_after(struct gm_pool *pool, const struct gm_range *range, uint32_t at)
 {
-    /* Seen as numbers with a sign, only GM_NONE is negative: lists with something in them are found like bounds. */
+    /* Lists with something in them are found like bounds: their heads are above 0, and no index has the sign's bit. */
     const int32_t *heads = (const int32_t *)range->granule_head;
     for (uint32_t granule = at >> range->granule_shift;; granule++) {
-        granule = first_at_least(heads, granule, range->granules, 0);
+        granule = first_at_least(heads, granule, range->granules, 1);
         if (granule >= range->granules) {
             return GM_NONE;
         }
         uint32_t best = GM_NONE;
-        for (uint32_t i = range->granule_head[granule]; i != GM_NONE; i = gm_node(pool, i)->link_next) {
+        for (uint32_t i = range->granule_head[granule]; i != 0; i = gm_node(pool, i)->link_next) {
             const struct gm_node *gap = gm_node(pool, i);
             if (gap->start + gap->size > at && (best == GM_NONE || gap->start < gm_node(pool, best)->start)) {
                 best = i;

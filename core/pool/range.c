@@ -8,10 +8,10 @@
 #include "chunk.h"
 #include "index.h"
 #include "node.h"
+#include "table.h"
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define RANGE_SHIFT    32u                 /* ranges begin and end at multiples of 4 GiB */
@@ -69,12 +69,17 @@ static const struct {
     [GM_CLASS_LARGE_ALIGNED] = {15, 17},
 };
 
+static size_t starts_of(const struct gm_range *range)
+{
+    return (range->pages * GM_PAGE_UNITS - 1) / (1u << range->start_shift) + 1;
+}
+
 static void free_tables(struct gm_range *range)
 {
     gm_index_finish(range);
-    free(range->starts);
-    free(range->slot_of_page);
-    free(range->usable);
+    gm_table_give(range->starts, starts_of(range) * sizeof *range->starts);
+    gm_table_give(range->slot_of_page, range->pages * sizeof *range->slot_of_page);
+    gm_table_give(range->usable, gm_bits_words(range->pages) * sizeof *range->usable);
     gm_array_finish(&range->slots);
     gm_array_finish(&range->dirty);
     gm_array_finish(&range->held);
@@ -83,10 +88,9 @@ static void free_tables(struct gm_range *range)
 
 static int make_tables(struct gm_range *range)
 {
-    uint32_t starts = (range->pages * GM_PAGE_UNITS - 1) / (1u << range->start_shift) + 1;
-    range->starts = calloc(starts, sizeof *range->starts);
-    range->slot_of_page = malloc(range->pages * sizeof *range->slot_of_page);
-    range->usable = calloc(gm_bits_words(range->pages), sizeof *range->usable);
+    range->starts = gm_table_take(starts_of(range) * sizeof *range->starts);
+    range->slot_of_page = gm_table_take(range->pages * sizeof *range->slot_of_page);
+    range->usable = gm_table_take(gm_bits_words(range->pages) * sizeof *range->usable);
     if (range->starts == NULL || range->slot_of_page == NULL || range->usable == NULL || gm_index_init(range) < 0) {
         free_tables(range);
         return -ENOMEM;
