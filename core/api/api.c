@@ -4,6 +4,7 @@
 #include "account.h"
 #include "allocator.h"
 #include "errors.h"
+#include "registry.h"
 #include "stream.h"
 #include "tend.h"
 #include "tunables.h"
@@ -146,18 +147,9 @@ static __attribute__((cold)) bool has_room_elsewhere(struct gmlake *allocator, s
     return true;
 }
 
-EXPORTED int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream stream, gmlake_ptr *out)
+static inline __attribute__((always_inline)) int serve(struct gmlake *allocator, size_t bytes, gmlake_stream stream,
+                                                       gmlake_ptr *out)
 {
-    if (!is_usable(allocator)) {
-        return -ECHILD;
-    }
-    if (bytes == 0) {
-        *out = 0;
-        return 0;
-    }
-    if (!gm_tunable(GMLAKE_TUNABLE_enabled)) {
-        return alloc_from_driver(allocator, bytes, out);
-    }
     CUdeviceptr address;
     bool retried = false;
     int rc;
@@ -168,6 +160,26 @@ EXPORTED int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream 
         *out = address;
     }
     return rc;
+}
+
+int gm_registry_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream stream, gmlake_ptr *out)
+{
+    return is_usable(allocator) ? serve(allocator, bytes, stream, out) : -ECHILD;
+}
+
+EXPORTED int gmlake_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream stream, gmlake_ptr *out)
+{
+    if (!is_usable(allocator)) {
+        return -ECHILD;
+    }
+    if (bytes == 0) {
+        *out = 0;
+        return 0;
+    }
+    if (!gm_tunables_are_plain() && !gm_tunables_enable()) {
+        return alloc_from_driver(allocator, bytes, out);
+    }
+    return serve(allocator, bytes, stream, out);
 }
 
 /* A block outside the pool's ranges: the driver's if it was made while enabled was off, else not ours to free. */
@@ -296,6 +308,7 @@ EXPORTED int gmlake_get_tunable(const char *name, uint64_t *out)
     if (which < 0) {
         return which;
     }
+    gm_tunables_look();
     *out = gm_tunable((enum gmlake_tunable)which);
     return 0;
 }

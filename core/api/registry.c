@@ -115,6 +115,7 @@ static const struct gm_agent_ops agent_ops = {
     .reclaim = gm_tend_reclaim,
     .tend = gm_tend_idle,
     .map = gm_tend_map,
+    .watch = gm_tend_watch,
 };
 
 void gm_registry_add(struct gmlake *allocator)

@@ -23,6 +23,9 @@ struct gmlake *gm_registry_owner(gmlake_ptr address);
 /* The device that the allocator was made for. */
 int gm_registry_device(const struct gmlake *allocator);
 
+/* As gmlake_alloc() of @bytes > 0 where the caller has seen to it that `enabled` is on (gm_tunables_are_plain). */
+int gm_registry_alloc(struct gmlake *allocator, size_t bytes, gmlake_stream stream, gmlake_ptr *out);
+
 /*
  * As gmlake_free() and gmlake_free_sync() of a block in the allocator's own ranges; *bytes gets what was asked for.
  */

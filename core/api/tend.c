@@ -84,6 +84,13 @@ int gm_tend_reclaim(uint64_t bytes, uint64_t deadline_ns, uint64_t *released)
     return all >= bytes || (bytes == UINT64_MAX && !pending) ? 0 : -EAGAIN;
 }
 
+void gm_tend_watch(void)
+{
+    for (struct gmlake *each = NULL; (each = gm_registry_pin_next(each)) != NULL;) {
+        gm_pool_watch(&each->pool);
+    }
+}
+
 void gm_tend_idle(void)
 {
     for (struct gmlake *each = NULL; (each = gm_registry_pin_next(each)) != NULL;) {

@@ -22,6 +22,9 @@ int gm_tend_reclaim(uint64_t bytes, uint64_t deadline_ns, uint64_t *released);
 /* Brings idle pools within release_threshold and stitch_cache_max. */
 void gm_tend_idle(void);
 
+/* Tells every pool that a trace has begun or ended. */
+void gm_tend_watch(void);
+
 /* Describes the first @room blocks of all devices in @out; gives how many there are. */
 uint64_t gm_tend_map(struct gmlake_ctl_block *out, uint64_t room);
 

@@ -17,10 +17,17 @@ static void raise_to(_Atomic uint64_t *mark, uint64_t value)
     }
 }
 
+/* A limit that is in force now; none of this is on the hot path. */
+static uint64_t limit_now(enum gmlake_tunable which)
+{
+    gm_tunables_look();
+    return gm_tunable(which);
+}
+
 enum gm_charge gm_account_charge(uint64_t bytes)
 {
-    uint64_t max = gm_tunable(GMLAKE_TUNABLE_memory_max);
-    uint64_t high = gm_tunable(GMLAKE_TUNABLE_memory_high);
+    uint64_t max = limit_now(GMLAKE_TUNABLE_memory_max);
+    uint64_t high = limit_now(GMLAKE_TUNABLE_memory_high);
     uint64_t before = atomic_load_explicit(&held, memory_order_relaxed);
     uint64_t after;
     do {
@@ -46,12 +53,12 @@ static uint64_t left_to(uint64_t limit)
 
 uint64_t gm_account_left(void)
 {
-    return left_to(gm_tunable(GMLAKE_TUNABLE_memory_max));
+    return left_to(limit_now(GMLAKE_TUNABLE_memory_max));
 }
 
 uint64_t gm_account_left_to_high(void)
 {
-    return left_to(gm_tunable(GMLAKE_TUNABLE_memory_high));
+    return left_to(limit_now(GMLAKE_TUNABLE_memory_high));
 }
 
 bool gm_account_refuses(uint64_t bytes)
@@ -61,8 +68,8 @@ bool gm_account_refuses(uint64_t bytes)
 
 uint64_t gm_account_excess(void)
 {
-    uint64_t max = gm_tunable(GMLAKE_TUNABLE_memory_max);
-    uint64_t high = gm_tunable(GMLAKE_TUNABLE_memory_high);
+    uint64_t max = limit_now(GMLAKE_TUNABLE_memory_max);
+    uint64_t high = limit_now(GMLAKE_TUNABLE_memory_high);
     uint64_t limit = max < high ? max : high;
     uint64_t current = gm_account_current();
     return current > limit ? current - limit : 0;

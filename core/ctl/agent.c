@@ -73,6 +73,7 @@ static void collect(void)
     memset(snapshot, 0, sizeof *snapshot);
     /* The count before the values: they may be newer than it says, never older. */
     snapshot->changes_seen = atomic_load_explicit(&agent.connection.tunables->changes, memory_order_acquire);
+    gm_tunables_look();
     snapshot->tunable_count = GMLAKE_TUNABLE_COUNT;
     for (unsigned i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
         snapshot->own[i] = atomic_load_explicit(&gm_tunable_own[i], memory_order_relaxed);
@@ -151,6 +152,7 @@ static bool keeps_too_much(void)
 static void keep_limits(bool changed, bool look)
 {
     uint64_t now = gm_monotonic_ns();
+    gm_tunables_look();
     uint64_t excess = gm_account_excess();
     if (gm_worker_is_busy() || (!changed && !look && now - agent.tended_ns < TRY_AGAIN_NS)) {
         return;
@@ -177,8 +179,7 @@ static bool serve_connection(void)
 {
     int interval = PUBLISH_FASTEST_MS;
     memset(&agent.published, 0, sizeof agent.published);
-    /* Reading through a writable type: nothing in the process ever stores through this pointer. */
-    gm_tunables_override_with((_Atomic uint64_t *)(uintptr_t)agent.connection.tunables->word);
+    gm_tunables_override_with(agent.connection.tunables->word, &agent.connection.tunables->changes);
     bool look = true;
     bool end = false;
     while (!end && gm_requests_take(&agent.connection, agent.ops, &look) == 0) {
@@ -219,7 +220,7 @@ static void forget_in_child(void)
     pthread_mutex_init(&agent.lock, NULL);
     pthread_cond_init(&agent.changed, NULL);
     agent.state = STOPPED;
-    gm_tunables_override_with(NULL);
+    gm_tunables_forget();
     gm_recorder_forget();
     gm_worker_forget();
     /* The statistics page was not inherited (MADV_DONTFORK); the tunables page stays mapped, nobody looks at it. */

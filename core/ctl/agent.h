@@ -35,6 +35,8 @@ struct gm_agent_ops {
     int (*device)(unsigned index, struct gm_agent_device *out);
     /* Describes the first @room blocks; gives how many there are. */
     uint64_t (*map)(struct gmlake_ctl_block *out, uint64_t room);
+    /* A trace has begun or ended (recorder.h): returns once every lock under which events are noted was free. */
+    void (*watch)(void);
     /* Called from a thread of their own: they may wait for the device. As gm_tend_reclaim() and gm_tend_idle(). */
     int (*reclaim)(uint64_t bytes, uint64_t deadline_ns, uint64_t *released);
     void (*tend)(void);

@@ -33,7 +33,7 @@ void gm_recorder_note(const struct gmlake_ctl_event *event)
     atomic_store_explicit(&slot->sequence, number + 1, memory_order_release);
 }
 
-int gm_recorder_start(int fd, size_t size, void (*quiesce)(void))
+int gm_recorder_start(int fd, size_t size, void (*watch)(void))
 {
     void *at;
     if (size < sizeof(struct gmlake_ctl_ring) + sizeof(struct gmlake_ctl_ring_slot)) {
@@ -43,19 +43,20 @@ int gm_recorder_start(int fd, size_t size, void (*quiesce)(void))
     if (rc < 0) {
         return rc;
     }
-    gm_recorder_stop(quiesce);
+    gm_recorder_stop(watch);
     madvise(at, size, MADV_DONTFORK);
     mapped_bytes = size;
     slots = (size - sizeof(struct gmlake_ctl_ring)) / sizeof(struct gmlake_ctl_ring_slot);
     atomic_store_explicit(&gm_recorder_ring, at, memory_order_release);
+    watch();
     return 0;
 }
 
-void gm_recorder_stop(void (*quiesce)(void))
+void gm_recorder_stop(void (*watch)(void))
 {
     struct gmlake_ctl_ring *ring = atomic_exchange(&gm_recorder_ring, NULL);
     if (ring != NULL) {
-        quiesce();
+        watch();
         munmap(ring, mapped_bytes);
     }
 }

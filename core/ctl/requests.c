@@ -67,29 +67,19 @@ static int fill_map(const struct gm_agent_ops *ops, const struct gm_request *req
     return 0;
 }
 
-static const struct gm_agent_ops *ops_of_recorder;
-
-/* Takes every pool's lock once. */
-static void quiesce(void)
-{
-    struct gm_agent_device device;
-    unsigned count = ops_of_recorder->device_count();
-    for (unsigned i = 0; i < count; i++) {
-        (void)ops_of_recorder->device(i, &device);
-    }
-}
-
 static int switch_trace(const struct gm_agent_ops *ops, const struct gm_request *request)
 {
-    ops_of_recorder = ops;
+    if (ops->watch == NULL) {
+        return EOPNOTSUPP;
+    }
     if (request->fd < 0) {
-        gm_recorder_stop(quiesce);
+        gm_recorder_stop(ops->watch);
         return 0;
     }
     if (request->message.argument > FILE_BYTES_MAX) {
         return EINVAL;
     }
-    return -gm_recorder_start(request->fd, request->message.argument, quiesce);
+    return -gm_recorder_start(request->fd, request->message.argument, ops->watch);
 }
 
 static void handle(struct gm_connection *connection, const struct gm_agent_ops *ops, const struct gm_request *request,
@@ -148,6 +138,5 @@ void gm_requests_answer(const struct gm_connection *connection)
 
 void gm_requests_end(const struct gm_agent_ops *ops)
 {
-    ops_of_recorder = ops;
-    gm_recorder_stop(quiesce);
+    gm_recorder_stop(ops->watch);
 }

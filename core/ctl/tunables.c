@@ -3,6 +3,7 @@
  */
 #include "tunables.h"
 
+#include "lock.h"
 #include "parse.h"
 
 #include <errno.h>
@@ -23,13 +24,60 @@ _Atomic uint64_t gm_tunable_own[] = {
 #undef GMLAKE_TUNABLE
 };
 
-static _Atomic uint64_t no_overrides[] = {
+static const _Atomic uint64_t no_overrides[] = {
 #define GMLAKE_TUNABLE(name, type, min, max, def, unit, help) GM_TUNABLE_NO_OVERRIDE,
 #include <gmlake/tunables.def>
 #undef GMLAKE_TUNABLE
 };
+static const _Atomic uint64_t no_changes = 0;
 
-_Atomic(_Atomic uint64_t *) gm_tunable_overrides = no_overrides;
+struct gm_tunables_in_force gm_tunables_in_force = {
+    .changes = &no_changes,
+    .seen = 0,
+    .value =
+        {
+#define GMLAKE_TUNABLE(name, type, min, max, def, unit, help) def,
+#include <gmlake/tunables.def>
+#undef GMLAKE_TUNABLE
+        },
+};
+
+/* Guards what follows, and who writes gm_tunables_in_force. */
+static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_TUNABLES);
+static const _Atomic uint64_t *overrides = no_overrides;
+
+/*
+ * The count is read before the values: they may be newer than it says, never older. With `enabled` off it passes for
+ * not seen.
+ */
+static void renew_locked(void)
+{
+    struct gm_tunables_in_force *now = &gm_tunables_in_force;
+    const _Atomic uint64_t *changes = atomic_load_explicit(&now->changes, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(changes, memory_order_acquire);
+    for (int i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
+        uint64_t value = atomic_load_explicit(&overrides[i], memory_order_relaxed);
+        if (value == GM_TUNABLE_NO_OVERRIDE) {
+            value = atomic_load_explicit(&gm_tunable_own[i], memory_order_relaxed);
+        }
+        atomic_store_explicit(&now->value[i], value, memory_order_relaxed);
+    }
+    bool is_enabled = atomic_load_explicit(&now->value[GMLAKE_TUNABLE_enabled], memory_order_relaxed) != 0;
+    atomic_store_explicit(&now->seen, is_enabled ? seen : ~seen, memory_order_release);
+}
+
+void gm_tunables_renew(void)
+{
+    gm_lock_take(&lock);
+    renew_locked();
+    gm_lock_drop(&lock);
+}
+
+bool gm_tunables_enable(void)
+{
+    gm_tunables_look();
+    return gm_tunable(GMLAKE_TUNABLE_enabled) != 0;
+}
 
 int gm_tunable_find(const char *name, size_t length)
 {
@@ -68,6 +116,7 @@ int gm_tunable_set(enum gmlake_tunable which, uint64_t value)
         return -ERANGE;
     }
     atomic_store_explicit(&gm_tunable_own[which], value, memory_order_relaxed);
+    gm_tunables_renew();
     return 0;
 }
 
@@ -101,13 +150,29 @@ static void read_environment(void)
     }
 }
 
+static void start(void)
+{
+    pthread_atfork(NULL, NULL, gm_tunables_forget);
+    read_environment();
+}
+
 void gm_tunables_from_environment(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, read_environment);
+    pthread_once(&once, start);
 }
 
-void gm_tunables_override_with(_Atomic uint64_t *words)
+void gm_tunables_override_with(const _Atomic uint64_t *words, const _Atomic uint64_t *changes)
 {
-    atomic_store_explicit(&gm_tunable_overrides, words != NULL ? words : no_overrides, memory_order_release);
+    gm_lock_take(&lock);
+    overrides = words != NULL ? words : no_overrides;
+    atomic_store_explicit(&gm_tunables_in_force.changes, words != NULL ? changes : &no_changes, memory_order_release);
+    renew_locked();
+    gm_lock_drop(&lock);
+}
+
+void gm_tunables_forget(void)
+{
+    gm_lock_init(&lock, GM_RANK_TUNABLES);
+    gm_tunables_override_with(NULL, NULL);
 }

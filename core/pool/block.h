@@ -237,7 +237,8 @@ struct gm_pool {
     struct gm_array class_ranges[GM_CLASS_COUNT]; /* uint32_t range indices, in order of creation */
     struct gm_stream *streams;
     uint32_t stream_count;
-    uint32_t last_stream; /* the one used last: most calls come in rows on one stream */
+    uint32_t last_stream;  /* the one used last: most calls come in rows on one stream */
+    CUstream plain_stream; /* its handle; while a trace is on, no stream's: then no call is a plain one */
     uint32_t slab_lists[GM_SLAB_CLASSES][GM_STREAMS_MAX];
     struct gm_array slab_pending; /* struct gm_slab_pending, oldest first */
     uint32_t sync_pending;        /* list of nodes freed by gmlake_free_sync(), newest first */

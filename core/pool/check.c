@@ -6,6 +6,7 @@
 #include "pool.h"
 #include "range.h"
 #include "slab.h"
+#include "stream.h"
 #include "walk.h"
 
 #include <errno.h>
@@ -450,6 +451,9 @@ int gm_pool_check(struct gm_pool *pool)
     }
     if (rc == 0) {
         rc = check_totals(pool, &sums);
+    }
+    if (rc == 0 && !gm_stream_is_sound(pool)) {
+        rc = broken("the stream of plain calls is not stream %u, the last one", pool->last_stream);
     }
     free(sums.busy);
     free(sums.in_range);

@@ -89,7 +89,7 @@ static uint32_t units_to_take(struct gm_pool *pool, const struct gm_request *req
     return whole ? all : request->units;
 }
 
-/* Makes room in the table of streams where all are taken. The lock may be dropped for it. */
+/* The index of a stream, with room made in their table where all are taken. The lock may be dropped for it. */
 static int __attribute__((noinline)) another_stream(struct gm_pool *pool, CUstream handle, uint32_t *out)
 {
     for (unsigned tries = 0; gm_stream_find(pool, handle, out) < 0; tries++) {
@@ -105,16 +105,6 @@ static int __attribute__((noinline)) another_stream(struct gm_pool *pool, CUstre
         }
     }
     return 0;
-}
-
-/* The index of a stream. */
-static inline int stream_index(struct gm_pool *pool, CUstream handle, uint32_t *out)
-{
-    if (gm_stream_is_last(pool, handle)) {
-        *out = pool->last_stream;
-        return 0;
-    }
-    return another_stream(pool, handle, out);
 }
 
 /* Slots that a search may look at: the last resorts leave nothing out. */
@@ -138,7 +128,7 @@ make_place(struct gm_pool *pool, struct gm_request *request, enum gm_step *step,
         if (known && rc == 0) {
             return 0;
         }
-        rc = known ? 0 : stream_index(pool, request->handle, &request->stream);
+        rc = known ? 0 : another_stream(pool, request->handle, &request->stream);
     } while (rc == 0 && !search(pool, request, walk_most(*step), gap, start));
     return rc;
 }
@@ -283,13 +273,10 @@ count_refusal(struct gm_pool *pool, size_t bytes, uint64_t peak, uint64_t raised
     counts->oom += rc == -ENOMEM;
 }
 
-static int alloc_locked(struct gm_pool *pool, size_t bytes, CUstream handle, CUdeviceptr *out)
+/* Allocates on @stream, the one used last. */
+static inline __attribute__((always_inline)) int alloc_locked(struct gm_pool *pool, size_t bytes, uint32_t stream,
+                                                              CUdeviceptr *out)
 {
-    uint32_t stream;
-    int rc = stream_index(pool, handle, &stream);
-    if (rc < 0) {
-        return rc;
-    }
     /* The request counts as live while it is planned for: the bound on growth includes it. */
     struct gm_pool_counts *counts = &pool->counts;
     uint64_t peak = counts->requested_peak;
@@ -301,6 +288,7 @@ static int alloc_locked(struct gm_pool *pool, size_t bytes, CUstream handle, CUd
     if (__builtin_expect(gm_limit_is_exceeded(pool), 0)) {
         gm_limit_relieve(pool);
     }
+    int rc = 0;
     if (bytes > GM_SLAB_MAX) {
         rc = alloc_block(pool, bytes, out);
     } else if (!take_object(pool, gm_slab_class(units_of(bytes)), stream, bytes, out)) {
@@ -329,17 +317,31 @@ static __attribute__((cold, noinline)) void record(const struct gm_pool *pool, u
     gm_recorder_note(&event);
 }
 
+/* An allocation that is no plain one: on another stream than the last, or while a trace is on. */
+static int __attribute__((noinline))
+alloc_watched(struct gm_pool *pool, size_t bytes, CUstream stream, CUdeviceptr *out)
+{
+    uint32_t index;
+    int rc = another_stream(pool, gm_stream_normalised(stream), &index);
+    if (rc == 0) {
+        rc = alloc_locked(pool, bytes, index, out);
+    }
+    if (GM_RECORDER_IS_ON() && rc == 0) {
+        record(pool, GMLAKE_CTL_EVENT_ALLOC, *out, bytes, stream);
+    }
+    return rc;
+}
+
 int gm_pool_alloc(struct gm_pool *pool, size_t bytes, CUstream stream, CUdeviceptr *out)
 {
     gm_lock_take(&pool->lock);
     int rc = -ENOMEM;
-    if (bytes <= pool->vmm.capacity && bytes <= GM_BLOCK_MAX) {
-        rc = alloc_locked(pool, bytes, gm_stream_normalised(stream), out);
-    } else {
+    if (bytes > pool->vmm.capacity || bytes > GM_BLOCK_MAX) {
         pool->counts.oom++;
-    }
-    if (GM_RECORDER_IS_ON() && rc == 0) {
-        record(pool, GMLAKE_CTL_EVENT_ALLOC, *out, bytes, stream);
+    } else if (gm_stream_is_plain(pool, gm_stream_normalised(stream))) {
+        rc = alloc_locked(pool, bytes, pool->last_stream, out);
+    } else {
+        rc = alloc_watched(pool, bytes, stream, out);
     }
     gm_lock_drop(&pool->lock);
     return rc;
@@ -386,7 +388,8 @@ free_behind(struct gm_pool *pool, const struct gm_range *range, CUdeviceptr addr
  * Frees what starts at @address; @stamp says who used it last. With @owed, blocks wait for a synchronisation. *bytes
  * gets what was asked for.
  */
-static int free_locked(struct gm_pool *pool, CUdeviceptr address, uint64_t stamp, bool owed, uint64_t *bytes)
+static inline __attribute__((always_inline)) int free_locked(struct gm_pool *pool, CUdeviceptr address, uint64_t stamp,
+                                                             bool owed, uint64_t *bytes)
 {
     uint32_t range_index;
     if (gm_range_owner(address, &range_index) != pool) {
@@ -419,21 +422,43 @@ static int free_locked(struct gm_pool *pool, CUdeviceptr address, uint64_t stamp
     return 0;
 }
 
-int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle, uint64_t *bytes)
+/* Frees in the order of @stream. */
+static int free_on_stream(struct gm_pool *pool, CUdeviceptr address, uint32_t stream, uint64_t *bytes)
 {
-    gm_lock_take(&pool->lock);
-    uint32_t stream;
-    bool known = stream_index(pool, gm_stream_normalised(handle), &stream) == 0;
     pool->sequence++;
-    /* Where streams cannot be told apart any more, a synchronisation of the context will do. */
-    uint64_t stamp = gm_stream_stamp_now(pool, known ? stream : GM_STREAM_ANY);
-    int rc = free_locked(pool, address, stamp, !known, bytes);
-    if (rc == 0 && known) {
+    int rc = free_locked(pool, address, gm_stream_stamp_now(pool, stream), false, bytes);
+    if (rc == 0) {
         gm_stream_note_free(pool, stream);
     }
+    return rc;
+}
+
+/* Where streams cannot be told apart any more, or any may have used it, a synchronisation of the context will do. */
+static __attribute__((noinline)) int free_on_any(struct gm_pool *pool, CUdeviceptr address, uint64_t *bytes)
+{
+    pool->sequence++;
+    return free_locked(pool, address, gm_stream_stamp_now(pool, GM_STREAM_ANY), true, bytes);
+}
+
+/* A free that is no plain one: on another stream than the last, or while a trace is on. */
+static int __attribute__((noinline))
+free_watched(struct gm_pool *pool, CUdeviceptr address, CUstream handle, uint64_t *bytes)
+{
+    uint32_t stream;
+    bool known = another_stream(pool, gm_stream_normalised(handle), &stream) == 0;
+    int rc = known ? free_on_stream(pool, address, stream, bytes) : free_on_any(pool, address, bytes);
     if (GM_RECORDER_IS_ON() && rc == 0) {
         record(pool, GMLAKE_CTL_EVENT_FREE, address, 0, handle);
     }
+    return rc;
+}
+
+int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle, uint64_t *bytes)
+{
+    gm_lock_take(&pool->lock);
+    int rc = gm_stream_is_plain(pool, gm_stream_normalised(handle))
+                 ? free_on_stream(pool, address, pool->last_stream, bytes)
+                 : free_watched(pool, address, handle, bytes);
     gm_lock_drop(&pool->lock);
     return rc;
 }
@@ -441,13 +466,19 @@ int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle, uin
 int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address, uint64_t *bytes)
 {
     gm_lock_take(&pool->lock);
-    pool->sequence++;
-    int rc = free_locked(pool, address, gm_stream_stamp_now(pool, GM_STREAM_ANY), true, bytes);
+    int rc = free_on_any(pool, address, bytes);
     if (GM_RECORDER_IS_ON() && rc == 0) {
         record(pool, GMLAKE_CTL_EVENT_FREE_SYNC, address, 0, NULL);
     }
     gm_lock_drop(&pool->lock);
     return rc;
+}
+
+void gm_pool_watch(struct gm_pool *pool)
+{
+    gm_lock_take(&pool->lock);
+    gm_stream_watch(pool);
+    gm_lock_drop(&pool->lock);
 }
 
 int gm_pool_init(struct gm_pool *pool, const struct gm_cu *cu, int device)

@@ -39,6 +39,9 @@ int gm_pool_free(struct gm_pool *pool, CUdeviceptr address, CUstream handle, uin
 /* As gm_pool_free(), for memory that any stream may still be using. */
 int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address, uint64_t *bytes);
 
+/* To be called when a trace (recorder.h) has begun or ended: calls that end after this know of it. */
+void gm_pool_watch(struct gm_pool *pool);
+
 /* As gmlake_admit(). */
 int gm_pool_admit(struct gm_pool *pool, CUdevice peer);
 

@@ -3,6 +3,8 @@
  */
 #include "stream.h"
 
+#include "recorder.h"
+
 #include "errors.h"
 
 #include <errno.h>
@@ -63,6 +65,7 @@ int gm_stream_init(struct gm_pool *pool)
         return -ENOMEM;
     }
     pool->streams = memory;
+    pool->plain_stream = UNUSED;
     return 0;
 }
 
@@ -78,6 +81,7 @@ void gm_stream_finish(struct gm_pool *pool)
     munmap(pool->streams, STREAMS_BYTES);
     pool->streams = NULL;
     pool->stream_count = 0;
+    pool->plain_stream = UNUSED;
 }
 
 static uint64_t done_up_to(const struct gm_pool *pool, const struct gm_stream *stream)
@@ -109,10 +113,22 @@ static void begin_anew(const struct gm_pool *pool, struct gm_stream *stream, CUs
     memset(stream->waited, 0, sizeof stream->waited);
 }
 
+bool gm_stream_is_sound(const struct gm_pool *pool)
+{
+    return pool->plain_stream == UNUSED ||
+           (pool->last_stream < pool->stream_count && pool->plain_stream == pool->streams[pool->last_stream].handle);
+}
+
+void gm_stream_watch(struct gm_pool *pool)
+{
+    bool is_plain = pool->stream_count > 0 && !GM_RECORDER_IS_ON();
+    pool->plain_stream = is_plain ? pool->streams[pool->last_stream].handle : UNUSED;
+}
+
 int gm_stream_find(struct gm_pool *pool, CUstream handle, uint32_t *out)
 {
     uint32_t count = pool->stream_count;
-    if (gm_stream_is_last(pool, handle)) {
+    if (gm_stream_is_plain(pool, handle)) {
         *out = pool->last_stream;
         return 0;
     }
@@ -132,6 +148,7 @@ int gm_stream_find(struct gm_pool *pool, CUstream handle, uint32_t *out)
         pool->stream_count = i == count ? count + 1 : count;
     }
     pool->last_stream = i;
+    gm_stream_watch(pool);
     *out = i;
     return 0;
 }
@@ -261,6 +278,7 @@ void gm_stream_retire(struct gm_pool *pool, CUstream handle)
             stream->handle = RETIRED;
         }
     }
+    gm_stream_watch(pool);
 }
 
 void gm_stream_end_all(struct gm_pool *pool)
@@ -269,6 +287,7 @@ void gm_stream_end_all(struct gm_pool *pool)
         memset(pool->streams[i].events, 0, sizeof pool->streams[i].events);
         begin_anew(pool, &pool->streams[i], UNUSED);
     }
+    gm_stream_watch(pool);
 }
 
 bool gm_stream_make_room(struct gm_pool *pool)
@@ -283,6 +302,7 @@ bool gm_stream_make_room(struct gm_pool *pool)
             found = true;
         }
     }
+    gm_stream_watch(pool);
     return found;
 }
 

@@ -28,11 +28,17 @@ static inline CUstream gm_stream_normalised(CUstream handle)
 /* The handle by which the calling thread can name @stream to the driver; false: it has none. */
 bool gm_stream_name(const struct gm_stream *stream, CUstream *out);
 
-/* Whether @handle is the stream used last: the rule, as most calls come in rows on one stream. */
-static inline bool gm_stream_is_last(const struct gm_pool *pool, CUstream handle)
+/* Whether @handle is the stream used last and no trace is on: the rule, as most calls come in rows on one stream. */
+static inline bool gm_stream_is_plain(const struct gm_pool *pool, CUstream handle)
 {
-    return __builtin_expect(pool->stream_count != 0 && pool->streams[pool->last_stream].handle == handle, 1);
+    return __builtin_expect(pool->plain_stream == handle, 1);
 }
+
+/* Whether plain_stream is what its comment in block.h says. */
+bool gm_stream_is_sound(const struct gm_pool *pool);
+
+/* Decides anew what a plain call is; to be called when a trace has begun or ended. */
+void gm_stream_watch(struct gm_pool *pool);
 
 /* The index of the normalised @handle, made known if it is new. -EAGAIN: all indices are taken; gm_stream_make_room().
  */

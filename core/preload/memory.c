@@ -49,17 +49,17 @@ static bool enter_to_serve(const CUdeviceptr *out, size_t bytes)
         return false;
     }
     /* After entering: the first time, that reads the environment. */
-    if (gm_tunable(GMLAKE_TUNABLE_enabled) == 0) {
-        gm_process_leave();
-        return false;
+    if (gm_tunables_are_plain() || gm_tunables_enable()) {
+        return true;
     }
-    return true;
+    gm_process_leave();
+    return false;
 }
 
 static bool allocate(const struct gm_target *target, size_t bytes, CUstream stream, CUdeviceptr *out)
 {
     gmlake_ptr address;
-    if (gmlake_alloc(target->allocator, bytes, stream, &address) != 0) {
+    if (gm_registry_alloc(target->allocator, bytes, stream, &address) != 0) {
         return false;
     }
     *out = address;

@@ -121,7 +121,7 @@ static int tear_down(void **state)
 {
     (void)state;
     gm_agent_stop();
-    gm_tunables_override_with(NULL);
+    gm_tunables_override_with(NULL, NULL);
     unlink(address.sun_path);
     return 0;
 }
@@ -172,6 +172,13 @@ static void an_idle_process_shows_itself_now_and_then(void **state)
     stop_daemon(&daemon);
 }
 
+/* As the next allocation would read it. */
+static uint64_t in_force(enum gmlake_tunable which)
+{
+    gm_tunables_look();
+    return gm_tunable(which);
+}
+
 static void an_override_works_at_once_and_outlives_the_daemon(void **state)
 {
     (void)state;
@@ -180,25 +187,25 @@ static void an_override_works_at_once_and_outlives_the_daemon(void **state)
     assert_ok(gm_agent_start(&ops));
     struct gm_process *process = wait_for(&daemon, getpid());
     wait_for_figure(process, atomic_load(&reserved));
-    uint64_t own = gm_tunable(GMLAKE_TUNABLE_cut_min);
+    uint64_t own = in_force(GMLAKE_TUNABLE_cut_min);
     gm_machine_set_tunable(&daemon.machine, process, GMLAKE_TUNABLE_cut_min, 5u << 20);
-    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_min), 5u << 20); /* no waiting: it is the same memory */
+    assert_int_equal(in_force(GMLAKE_TUNABLE_cut_min), 5u << 20); /* no waiting: it looks at the same memory */
     gm_machine_set_tunable(&daemon.machine, NULL, GMLAKE_TUNABLE_cut_budget, 77);
-    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_budget), 77);
+    assert_int_equal(in_force(GMLAKE_TUNABLE_cut_budget), 77);
     gm_process_release(process);
     stop_daemon(&daemon);
     pause_ms(400);
-    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_min), 5u << 20);
-    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_budget), 77);
+    assert_int_equal(in_force(GMLAKE_TUNABLE_cut_min), 5u << 20);
+    assert_int_equal(in_force(GMLAKE_TUNABLE_cut_budget), 77);
 
     /* The next daemon takes over what was set for this process, and knows nothing of the old one's machine values. */
     start_daemon(&daemon);
     process = wait_for(&daemon, getpid());
     wait_for_figure(process, atomic_load(&reserved));
-    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_min), 5u << 20);
-    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_budget), 3250);
+    assert_int_equal(in_force(GMLAKE_TUNABLE_cut_min), 5u << 20);
+    assert_int_equal(in_force(GMLAKE_TUNABLE_cut_budget), 3250);
     gm_machine_set_tunable(&daemon.machine, process, GMLAKE_TUNABLE_cut_min, GMLAKE_CTL_NO_OVERRIDE);
-    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_min), own);
+    assert_int_equal(in_force(GMLAKE_TUNABLE_cut_min), own);
     gm_process_release(process);
     gm_agent_stop();
     stop_daemon(&daemon);
@@ -382,14 +389,14 @@ static void nonsense_is_left_alone_and_tried_again(void **state)
 static int in_child(void)
 {
     /* No agent yet, and none of the parent's overrides. */
-    if (threads() != 1 || gm_tunable(GMLAKE_TUNABLE_cut_budget) != 3250) {
+    if (threads() != 1 || in_force(GMLAKE_TUNABLE_cut_budget) != 3250) {
         return 1;
     }
     if (gm_agent_start(&ops) < 0 || threads() != 2) {
         return 2;
     }
     pause_ms(600); /* time to attach; the parent looks */
-    int verdict = gm_tunable(GMLAKE_TUNABLE_cut_budget) == 31 ? 0 : 3;
+    int verdict = in_force(GMLAKE_TUNABLE_cut_budget) == 31 ? 0 : 3;
     gm_agent_stop();
     return verdict;
 }
@@ -410,7 +417,7 @@ static void a_child_attaches_on_its_own(void **state)
     }
     struct gm_process *of_child = wait_for(&daemon, child);
     gm_machine_set_tunable(&daemon.machine, of_child, GMLAKE_TUNABLE_cut_budget, 31);
-    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_cut_budget), 5);
+    assert_int_equal(in_force(GMLAKE_TUNABLE_cut_budget), 5);
     int status;
     waitpid(child, &status, 0);
     assert_true(WIFEXITED(status));

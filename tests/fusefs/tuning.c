@@ -5,7 +5,8 @@
  *   tuning values ROUNDS   every tunable, through the C API: no value is lost, none is torn
  *   tuning effect ROUNDS   as an unmodified program meets it, under the preload library: enabled, which shows in each
  *                          allocation; max; and every tunable
- *   tuning loop TURNS      nothing but the loop, through the C API, once it has attached (without $MOUNT: at once)
+ *   tuning loop TURNS BYTES
+ *                          nothing but the loop, through the C API, once it has attached (without $MOUNT: at once)
  *
  * $MOUNT is the mount. Prints what is wrong, and last how often the loop went round.
  */
@@ -195,7 +196,7 @@ static struct gmlake *start_api(void)
     return lake;
 }
 
-static uint64_t loop(uint64_t turns)
+static uint64_t loop(uint64_t turns, size_t size)
 {
     struct gmlake *lake = start_api();
     if (getenv("MOUNT") != NULL) {
@@ -203,7 +204,7 @@ static uint64_t loop(uint64_t turns)
     }
     for (uint64_t i = 0; i < turns; i++) {
         gmlake_ptr address;
-        if (api.alloc(lake, i % 2 == 0 ? 5000 : SIZE, NULL, &address) == 0) {
+        if (api.alloc(lake, size, NULL, &address) == 0) {
             api.free(lake, address, NULL);
         }
     }
@@ -356,14 +357,14 @@ static void tune_all(void)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: tuning values|effect|loop ROUNDS\n");
+    if (argc < 3 || argc - 3 != (strcmp(argv[1], "loop") == 0)) {
+        fprintf(stderr, "usage: tuning values|effect ROUNDS\n       tuning loop TURNS BYTES\n");
         return 2;
     }
     uint64_t rounds = strtoull(argv[2], NULL, 10);
     uint64_t turns;
     if (strcmp(argv[1], "loop") == 0) {
-        turns = loop(rounds);
+        turns = loop(rounds, strtoull(argv[3], NULL, 10));
     } else if (strcmp(argv[1], "values") == 0) {
         turns = tune_values(rounds);
     } else {

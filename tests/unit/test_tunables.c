@@ -142,26 +142,36 @@ static void set_takes_values_of_the_range_only(void **state)
     }
 }
 
+/* As the daemon does; then looks, as every allocation does. */
+static void change(_Atomic uint64_t *word, uint64_t value, _Atomic uint64_t *changes)
+{
+    atomic_store(word, value);
+    atomic_fetch_add(changes, 1);
+    gm_tunables_look();
+}
+
 static void an_override_wins_until_it_is_cleared(void **state)
 {
     (void)state;
+    static _Atomic uint64_t changes = 7; /* of the daemon's life so far */
     static _Atomic uint64_t words[GMLAKE_TUNABLE_COUNT];
     for (int i = 0; i < GMLAKE_TUNABLE_COUNT; i++) {
         atomic_store(&words[i], GM_TUNABLE_NO_OVERRIDE);
     }
     enum gmlake_tunable which = GMLAKE_TUNABLE_stitch_min;
     assert_ok(gm_tunable_set(which, 100));
-    gm_tunables_override_with(words);
+    gm_tunables_override_with(words, &changes);
     assert_int_equal(gm_tunable(which), 100);
-    atomic_store(&words[which], 200);
+    change(&words[which], 200, &changes);
     assert_int_equal(gm_tunable(which), 200);
     assert_ok(gm_tunable_set(which, 300));
     assert_int_equal(gm_tunable(which), 200);
     assert_int_equal(gm_tunable(GMLAKE_TUNABLE_split_min), row(GMLAKE_TUNABLE_split_min)->initial);
-    atomic_store(&words[which], GM_TUNABLE_NO_OVERRIDE);
+    change(&words[which], GM_TUNABLE_NO_OVERRIDE, &changes);
     assert_int_equal(gm_tunable(which), 300);
-    atomic_store(&words[which], 400);
-    gm_tunables_override_with(NULL);
+    change(&words[which], 400, &changes);
+    assert_int_equal(gm_tunable(which), 400);
+    gm_tunables_override_with(NULL, NULL);
     assert_int_equal(gm_tunable(which), 300);
     assert_ok(gm_tunable_set(which, row((int)which)->initial));
 }
@@ -253,6 +263,8 @@ static uint64_t legal[] = {0x0000000100000001, 0x0000000200000002, 0x00000003000
 static _Atomic uint64_t shared_words[GMLAKE_TUNABLE_COUNT];
 static atomic_int writers_done;
 
+static _Atomic uint64_t shared_changes;
+
 static int is_legal(uint64_t value)
 {
     for (size_t i = 0; i < GM_ARRAY_LENGTH(legal); i++) {
@@ -278,8 +290,9 @@ static void *write_override(void *arg)
     for (int i = 0; i < WRITES; i++) {
         atomic_store_explicit(&shared_words[GMLAKE_TUNABLE_stitch_min],
                               i % 3 == 2 ? GM_TUNABLE_NO_OVERRIDE : legal[2 + i % 3], memory_order_relaxed);
+        atomic_fetch_add(&shared_changes, 1);
         if (i % 64 == 0) {
-            gm_tunables_override_with(i % 128 == 0 ? shared_words : NULL);
+            gm_tunables_override_with(i % 128 == 0 ? shared_words : NULL, &shared_changes);
         }
     }
     return NULL;
@@ -290,6 +303,7 @@ static void *read_all_the_time(void *arg)
 {
     void *verdict = NULL;
     do {
+        gm_tunables_look();
         if (!is_legal(gm_tunable(GMLAKE_TUNABLE_stitch_min))) {
             verdict = arg;
         }
@@ -320,7 +334,88 @@ static void readers_see_whole_values(void **state)
         assert_int_equal(pthread_join(readers[i], &verdict), 0);
         assert_null(verdict);
     }
-    gm_tunables_override_with(NULL);
+    gm_tunables_override_with(NULL, NULL);
+    assert_ok(gm_tunable_set(GMLAKE_TUNABLE_stitch_min, row(GMLAKE_TUNABLE_stitch_min)->initial));
+}
+
+/* --- a change is in force in whatever begins after it ------------------------------------------------------------ */
+
+static _Atomic uint64_t written; /* into the word of stitch_min, before the reader's look began */
+
+static void *write_rising(void *arg)
+{
+    for (uint64_t i = 1; i <= WRITES; i++) {
+        atomic_store(&shared_words[GMLAKE_TUNABLE_stitch_min], i);
+        atomic_fetch_add(&shared_changes, 1);
+        atomic_store(&written, i);
+    }
+    atomic_store(&writers_done, 1);
+    return arg;
+}
+
+/* Others, who renew all values for a change of another one, may not bring an old one back. */
+static void *write_another(void *arg)
+{
+    for (uint64_t i = 0; !atomic_load(&writers_done); i++) {
+        gm_tunable_set(GMLAKE_TUNABLE_cut_min, row(GMLAKE_TUNABLE_cut_min)->minimum + i % 2);
+    }
+    return arg;
+}
+
+static void *look_for_old_values(void *arg)
+{
+    void *verdict = NULL;
+    do {
+        uint64_t least = atomic_load(&written);
+        gm_tunables_look();
+        if (gm_tunable(GMLAKE_TUNABLE_stitch_min) < least) {
+            verdict = arg;
+        }
+    } while (!atomic_load(&writers_done));
+    return verdict;
+}
+
+static void no_look_misses_a_change(void **state)
+{
+    (void)state;
+    pthread_t threads[READERS + 2];
+    int old_value;
+    atomic_store(&writers_done, 0);
+    atomic_store(&written, 0);
+    atomic_store(&shared_words[GMLAKE_TUNABLE_stitch_min], 0);
+    gm_tunables_override_with(shared_words, &shared_changes);
+    for (int i = 0; i < READERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, look_for_old_values, &old_value), 0);
+    }
+    assert_int_equal(pthread_create(&threads[READERS], NULL, write_another, NULL), 0);
+    assert_int_equal(pthread_create(&threads[READERS + 1], NULL, write_rising, NULL), 0);
+    for (int i = 0; i < READERS + 2; i++) {
+        void *verdict = NULL;
+        assert_int_equal(pthread_join(threads[i], &verdict), 0);
+        assert_null(verdict);
+    }
+    gm_tunables_override_with(NULL, NULL);
+    assert_ok(gm_tunable_set(GMLAKE_TUNABLE_cut_min, row(GMLAKE_TUNABLE_cut_min)->initial));
+}
+
+static int look_in_child(void *arg)
+{
+    (void)arg;
+    gm_tunables_look();
+    return gm_tunable(GMLAKE_TUNABLE_stitch_min) == 5 ? 0 : 1;
+}
+
+/* The daemon tunes the parent, and a change at the moment of the fork must not hold up the child. */
+static void a_child_has_no_overrides(void **state)
+{
+    (void)state;
+    gm_tunables_from_environment();
+    assert_ok(gm_tunable_set(GMLAKE_TUNABLE_stitch_min, 5));
+    atomic_store(&shared_words[GMLAKE_TUNABLE_stitch_min], 6);
+    gm_tunables_override_with(shared_words, &shared_changes);
+    assert_int_equal(gm_tunable(GMLAKE_TUNABLE_stitch_min), 6);
+    assert_int_equal(gm_test_in_child(look_in_child, NULL), 0);
+    gm_tunables_override_with(NULL, NULL);
     assert_ok(gm_tunable_set(GMLAKE_TUNABLE_stitch_min, row(GMLAKE_TUNABLE_stitch_min)->initial));
 }
 
@@ -337,6 +432,8 @@ int main(void)
         cmocka_unit_test(environment_gives_start_values),
         cmocka_unit_test(bad_environment_is_reported_and_the_default_kept),
         cmocka_unit_test(readers_see_whole_values),
+        cmocka_unit_test(no_look_misses_a_change),
+        cmocka_unit_test(a_child_has_no_overrides),
     };
     return gm_test_result(cmocka_run_group_tests(tests, NULL, NULL));
 }
