@@ -276,7 +276,7 @@ int gm_store_trace(const struct gm_view *view, const char *text, size_t length)
     struct gm_question question = {.type = GMLAKE_CTL_TRACE, .fd = -1, .answer = finish_trace};
     int rc = parse_trace(text, length, &bytes);
     if (rc == 0 && bytes > 0) {
-        rc = gm_ring_create(bytes, &question.ring, &question.fd);
+        rc = gm_ring_create(view->process->identity.uid, bytes, &question.ring, &question.fd);
         question.argument = bytes;
     }
     if (rc < 0) {

@@ -6,6 +6,7 @@
 #include "page.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,39 +15,86 @@
 /* An event that is still not whole when so many more were begun never will be: its writer is dead or no honest one. */
 #define LAGGING_MAX 4096u
 
-static _Atomic uint64_t bytes_in_rings;
+/* Guards the list, whose entries never change their sizes and owners. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gm_ring *rings;
 
-int gm_ring_create(size_t bytes, struct gm_ring **out, int *fd)
+/* Whether the ring keeps within what all rings, and those of its user, may take. Then it is in the list. */
+static int enlist(struct gm_ring *ring)
 {
-    if (atomic_fetch_add(&bytes_in_rings, bytes) + bytes > GM_RINGS_BYTES_MAX) {
-        atomic_fetch_sub(&bytes_in_rings, bytes);
-        return -ENOSPC;
+    uint64_t all = ring->bytes;
+    uint64_t of_user = ring->bytes;
+    pthread_mutex_lock(&lock);
+    for (const struct gm_ring *each = rings; each != NULL; each = each->next) {
+        all += each->bytes;
+        of_user += each->uid == ring->uid ? each->bytes : 0;
     }
-    struct gm_ring *ring = calloc(1, sizeof *ring);
-    int rc = ring == NULL ? -ENOMEM : gm_memory_file("gmlake-trace", bytes);
-    void *at = rc < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ, MAP_SHARED, rc, 0);
+    int rc = all > GM_RINGS_BYTES_MAX ? -ENOSPC : of_user > GM_RINGS_BYTES_USER_MAX && ring->uid != 0 ? -EDQUOT : 0;
+    if (rc == 0) {
+        ring->next = rings;
+        rings = ring;
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+static void strike_off(const struct gm_ring *ring)
+{
+    pthread_mutex_lock(&lock);
+    struct gm_ring **link = &rings;
+    while (*link != ring) {
+        link = &(*link)->next;
+    }
+    *link = ring->next;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Makes the file and maps it. */
+static int open_file(struct gm_ring *ring, int *fd)
+{
+    int file = gm_memory_file("gmlake-trace", ring->bytes);
+    if (file < 0) {
+        return file;
+    }
+    void *at = mmap(NULL, ring->bytes, PROT_READ, MAP_SHARED, file, 0);
     if (at == MAP_FAILED) {
-        if (rc >= 0) {
-            close(rc);
-            rc = -ENOMEM;
-        }
-        free(ring);
-        atomic_fetch_sub(&bytes_in_rings, bytes);
-        return rc;
+        close(file);
+        return -ENOMEM;
     }
     ring->at = at;
+    *fd = file;
+    return 0;
+}
+
+int gm_ring_create(uid_t uid, size_t bytes, struct gm_ring **out, int *fd)
+{
+    struct gm_ring *ring = calloc(1, sizeof *ring);
+    if (ring == NULL) {
+        return -ENOMEM;
+    }
+    ring->uid = uid;
     ring->bytes = bytes;
     ring->slots = (bytes - sizeof(struct gmlake_ctl_ring)) / sizeof(struct gmlake_ctl_ring_slot);
+    int rc = enlist(ring);
+    if (rc < 0) {
+        free(ring);
+        return rc;
+    }
+    rc = open_file(ring, fd);
+    if (rc < 0) {
+        strike_off(ring);
+        free(ring);
+        return rc;
+    }
     *out = ring;
-    *fd = rc;
     return 0;
 }
 
 void gm_ring_destroy(struct gm_ring *ring)
 {
     if (ring != NULL) {
+        strike_off(ring);
         munmap((void *)(uintptr_t)ring->at, ring->bytes);
-        atomic_fetch_sub(&bytes_in_rings, ring->bytes);
         free(ring);
     }
 }

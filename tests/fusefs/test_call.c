@@ -323,7 +323,7 @@ static struct ring ring_of(uint64_t slots)
 {
     struct ring out = {.bytes = sizeof(struct gmlake_ctl_ring) + slots * sizeof(struct gmlake_ctl_ring_slot)};
     int fd;
-    assert_ok(gm_ring_create(out.bytes, &out.ring, &fd));
+    assert_ok(gm_ring_create(1000, out.bytes, &out.ring, &fd));
     out.at = mmap(NULL, out.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_true(out.at != MAP_FAILED);
     assert_int_equal(ftruncate(fd, 0), -1);
@@ -468,23 +468,44 @@ static void read_beside_a_writer(void **state)
     drop_ring(&ring);
 }
 
+/* Makes the largest rings there are for @uid until it gets @error; gives how many. */
+static size_t fill_with_rings(uid_t uid, struct gm_ring **rings, size_t room, int error)
+{
+    size_t count = 0;
+    int fd;
+    int rc = 0;
+    while (count < room && (rc = gm_ring_create(uid, GM_RING_BYTES_MAX, &rings[count], &fd)) == 0) {
+        close(fd);
+        count++;
+    }
+    assert_error(rc, error);
+    return count;
+}
+
 static void rings_are_bounded(void **state)
 {
     (void)state;
     struct gm_ring *rings[16];
+    size_t of_user = GM_RINGS_BYTES_USER_MAX / GM_RING_BYTES_MAX;
+    size_t count = fill_with_rings(1000, rings, GM_ARRAY_LENGTH(rings), EDQUOT);
+    assert_int_equal(count, of_user);
+    /* Another user has his own share, and root what is left. */
+    count += fill_with_rings(1001, rings + count, GM_ARRAY_LENGTH(rings) - count, EDQUOT);
+    assert_int_equal(count, 2 * of_user);
+    count += fill_with_rings(0, rings + count, GM_ARRAY_LENGTH(rings) - count, ENOSPC);
+    assert_int_equal(count, GM_RINGS_BYTES_MAX / GM_RING_BYTES_MAX);
     struct gm_ring *more;
     int fd;
-    size_t count = 0;
-    while (count < GM_ARRAY_LENGTH(rings) && gm_ring_create(GM_RING_BYTES_MAX, &rings[count], &fd) == 0) {
-        close(fd);
-        count++;
-    }
-    assert_int_equal(count, GM_RINGS_BYTES_MAX / GM_RING_BYTES_MAX);
-    assert_error(gm_ring_create(GM_RING_BYTES_MIN, &more, &fd), ENOSPC);
-    while (count > 0) {
+    assert_error(gm_ring_create(1002, GM_RING_BYTES_MIN, &more, &fd), ENOSPC);
+    /* What is given back can be had again, in whatever order. */
+    gm_ring_destroy(rings[0]);
+    assert_ok(gm_ring_create(1000, GM_RING_BYTES_MIN, &more, &fd));
+    close(fd);
+    gm_ring_destroy(more);
+    while (count > 1) {
         gm_ring_destroy(rings[--count]);
     }
-    assert_ok(gm_ring_create(GM_RING_BYTES_MIN, &more, &fd));
+    assert_ok(gm_ring_create(1000, GM_RING_BYTES_MAX, &more, &fd));
     close(fd);
     gm_ring_destroy(more);
 }
