@@ -78,13 +78,14 @@ struct gm_chunk {
 };
 _Static_assert(sizeof(struct gm_chunk) == 64, "a chunk is one cache line: calls touch one for each chunk of a block");
 
-/* Invariant: chunk is GM_NONE (dead addresses) or a chunk that lists this place. */
+/* Invariant: chunk is GM_NONE (dead addresses) or a chunk of whose places this is the one of number place. */
 struct gm_slot {
     uint32_t chunk;
-    uint32_t page;      /* first page in the range */
-    uint32_t pages;     /* length; the chunk's unless dead */
-    uint8_t alias;      /* not the chunk's home */
-    uint8_t dirty;      /* in the range's dirty list */
+    uint32_t page;  /* first page in the range */
+    uint32_t pages; /* length; the chunk's unless dead */
+    uint8_t alias;  /* not the chunk's home */
+    uint8_t dirty;  /* in the range's dirty list */
+    uint16_t place;
     uint64_t last_used; /* sequence of the last free through this slot */
 };
 

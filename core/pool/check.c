@@ -48,7 +48,7 @@ static int check_places(const struct gm_pool *pool, uint32_t index, struct sums 
             return broken("chunk %u is mapped in range %u, which has no such page", index, places[i].range);
         }
         const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, places[i].page);
-        if (slot->chunk != index || slot->page != places[i].page || slot->pages != chunk->pages) {
+        if (slot->chunk != index || slot->page != places[i].page || slot->pages != chunk->pages || slot->place != i) {
             return broken("chunk %u: its place in range %u is another slot's", index, places[i].range);
         }
         if ((i == 0) == slot->alias) {

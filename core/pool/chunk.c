@@ -116,16 +116,9 @@ int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place)
     return 0;
 }
 
-void gm_chunk_remove_place(struct gm_chunk *chunk, uint32_t range)
+void gm_chunk_remove_place(struct gm_chunk *chunk, uint32_t i)
 {
     struct gm_place *places = places_of(chunk);
-    uint32_t i = 0;
-    while (i < chunk->place_count && places[i].range != range) {
-        i++;
-    }
-    if (i == chunk->place_count) {
-        return;
-    }
     chunk->place_count--;
     memmove(places + i, places + i + 1, (chunk->place_count - i) * sizeof *places);
     /* The bits of those behind it move down; the last one stays as well, for those that still have none of their own.
@@ -137,16 +130,6 @@ void gm_chunk_remove_place(struct gm_chunk *chunk, uint32_t range)
         uint32_t there = chunk->place_count > GM_PLACES_APART ? UINT16_MAX : (1u << chunk->place_count) - 1;
         chunk->blocked = (uint16_t)(((chunk->blocked & before) | behind) & there);
     }
-}
-
-void gm_chunk_block(struct gm_chunk *chunk, uint32_t range)
-{
-    const struct gm_place *places = gm_places(chunk);
-    uint32_t i = 0;
-    while (i < chunk->place_count && places[i].range != range) {
-        i++;
-    }
-    chunk->blocked = (uint16_t)(chunk->blocked | 1u << gm_min(i, GM_PLACES_APART));
 }
 
 uint32_t gm_chunk_next_free(const struct gm_pool *pool, uint32_t from)

@@ -20,11 +20,14 @@ void gm_chunk_discard(struct gm_pool *pool, uint32_t index);
 /* Notes that @chunk is mapped at @place too. -ENOMEM. */
 int gm_chunk_add_place(struct gm_chunk *chunk, struct gm_place place);
 
-/* Forgets the place of @chunk in @range. */
-void gm_chunk_remove_place(struct gm_chunk *chunk, uint32_t range);
+/* Forgets place @i of @chunk; those behind it move down. */
+void gm_chunk_remove_place(struct gm_chunk *chunk, uint32_t i);
 
-/* Notes that pages of @chunk are marked as not usable in range @range. */
-void gm_chunk_block(struct gm_chunk *chunk, uint32_t range);
+/* Notes that pages of @chunk are marked as not usable in its place @i. */
+static inline void gm_chunk_block(struct gm_chunk *chunk, uint32_t i)
+{
+    chunk->blocked = (uint16_t)(chunk->blocked | 1u << (i < GM_PLACES_APART ? i : GM_PLACES_APART));
+}
 
 /* The next free chunk with an index of at least @from; GM_NONE: no more. */
 uint32_t gm_chunk_next_free(const struct gm_pool *pool, uint32_t from);

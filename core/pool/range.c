@@ -206,21 +206,27 @@ static int add_place(struct gm_pool *pool, struct gm_range *range, uint32_t chun
     return 0;
 }
 
-static void remove_place(struct gm_pool *pool, struct gm_range *range, uint32_t chunk)
+/* Forgets place @i of chunk @index, in @range; the slots of those behind it learn that theirs have moved. */
+static void remove_place(struct gm_pool *pool, struct gm_range *range, uint32_t index, uint32_t i)
 {
-    gm_chunk_remove_place(gm_chunk(pool, chunk), gm_range_id(pool, range));
-    ((uint64_t *)range->held.data)[chunk / 64] &= ~((uint64_t)1 << chunk % 64);
+    struct gm_chunk *chunk = gm_chunk(pool, index);
+    gm_chunk_remove_place(chunk, i);
+    ((uint64_t *)range->held.data)[index / 64] &= ~((uint64_t)1 << index % 64);
+    for (; i < chunk->place_count; i++) {
+        struct gm_place place = gm_places(chunk)[i];
+        struct gm_range *other = gm_range(pool, place.range);
+        gm_slots(other)[gm_range_slot(other, place.page)].place = (uint16_t)i;
+    }
 }
 
 /* Sets the usable bits of a slot that has just been mapped: all its pages but those in use elsewhere. */
-static void mark_usable(const struct gm_pool *pool, struct gm_range *range, const struct gm_slot *slot,
-                        struct gm_chunk *chunk)
+static void mark_usable(struct gm_range *range, const struct gm_slot *slot, struct gm_chunk *chunk)
 {
     uint64_t all = gm_page_mask(0, chunk->pages - 1u);
     gm_bits_set(range->usable, slot->page, all & ~chunk->busy);
     gm_bits_clear(range->usable, slot->page, chunk->busy);
     if (chunk->busy != 0) {
-        gm_chunk_block(chunk, gm_range_id(pool, range));
+        gm_chunk_block(chunk, slot->place);
     }
 }
 
@@ -248,18 +254,19 @@ int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
     rc = gm_vmm_map(&pool->vmm, address, gm_chunk_size(chunk), chunk->handle);
     if (rc < 0) {
         pool->counts.stitch_fails += chunk->place_count > 1; /* it has another place, so this was for stitching */
-        remove_place(pool, range, chunk_index);
+        remove_place(pool, range, chunk_index, chunk->place_count - 1u);
         return rc;
     }
     bool alias = chunk->place_count > 1;
     struct gm_slot *slot = &gm_slots(range)[range->slots.count];
     *slot = (struct gm_slot){.chunk = chunk_index, .page = range->mapped, .pages = chunk->pages, .alias = alias};
+    slot->place = (uint16_t)(chunk->place_count - 1u);
     slot->last_used = pool->sequence;
     for (uint32_t i = 0; i < chunk->pages; i++) {
         range->slot_of_page[range->mapped + i] = range->slots.count;
     }
     range->slots.count++;
-    mark_usable(pool, range, slot, chunk);
+    mark_usable(range, slot, chunk);
     if (alias) {
         pool->alias_pages += chunk->pages;
         mark_shared(pool, chunk);
@@ -317,7 +324,7 @@ void gm_range_detach(struct gm_pool *pool, uint32_t index, uint32_t page)
     if (slot->alias) {
         pool->alias_pages -= chunk->pages;
     }
-    remove_place(pool, range, slot->chunk);
+    remove_place(pool, range, slot->chunk, slot->place);
     gm_bits_clear(range->usable, slot->page, gm_page_mask(0, slot->pages - 1));
     slot->chunk = GM_NONE;
     slot->alias = 0;
@@ -335,6 +342,20 @@ void gm_range_unmap(struct gm_pool *pool, uint32_t index, uint32_t page)
     retract(pool, gm_range(pool, index));
 }
 
+/* The slots over @count pages from *slot_of_page on are one further on now: eight at a time, as vectors hold them. */
+static void move_on(uint32_t *slot_of_page, uint32_t count)
+{
+    uint32_t *past = slot_of_page + count;
+    for (; past - slot_of_page >= 8; slot_of_page += 8) {
+        for (int i = 0; i < 8; i++) {
+            slot_of_page[i]++;
+        }
+    }
+    for (; slot_of_page < past; slot_of_page++) {
+        (*slot_of_page)++;
+    }
+}
+
 int gm_range_split_dead(struct gm_pool *pool, uint32_t index, uint32_t page)
 {
     struct gm_range *range = gm_range(pool, index);
@@ -350,10 +371,7 @@ int gm_range_split_dead(struct gm_pool *pool, uint32_t index, uint32_t page)
     slots[at + 1].pages = slots[at].page + slots[at].pages - page;
     slots[at].pages = page - slots[at].page;
     range->slots.count++;
-    uint32_t *slot_of_page = range->slot_of_page;
-    for (uint32_t p = page, past = range->mapped; p < past; p++) {
-        slot_of_page[p]++;
-    }
+    move_on(range->slot_of_page + page, range->mapped - page);
     return 0;
 }
 
@@ -367,14 +385,15 @@ int gm_range_attach(struct gm_pool *pool, uint32_t index, uint32_t page, uint32_
     }
     rc = gm_vmm_map(&pool->vmm, range->base + ((uint64_t)page << GM_PAGE_SHIFT), gm_chunk_size(chunk), chunk->handle);
     if (rc < 0) {
-        remove_place(pool, range, chunk_index);
+        remove_place(pool, range, chunk_index, chunk->place_count - 1u);
         return rc;
     }
     struct gm_slot *slot = &gm_slots(range)[gm_range_slot(range, page)];
     slot->chunk = chunk_index;
     slot->alias = chunk->place_count > 1;
+    slot->place = (uint16_t)(chunk->place_count - 1u);
     slot->last_used = pool->sequence;
-    mark_usable(pool, range, slot, chunk);
+    mark_usable(range, slot, chunk);
     if (slot->alias) {
         pool->alias_pages += chunk->pages;
         mark_shared(pool, chunk);

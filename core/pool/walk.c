@@ -55,7 +55,7 @@ static const struct gm_slot *mark_in_use(struct gm_pool *pool, struct gm_range *
             return slot - 1;
         }
         gm_bits_clear(range->usable, slot->page, busy);
-        gm_chunk_block(chunk, gap->range);
+        gm_chunk_block(chunk, slot->place);
         if ((slot->page + slot->pages) * GM_PAGE_UNITS >= end) {
             return slot;
         }
