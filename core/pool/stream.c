@@ -218,6 +218,10 @@ static void record(struct gm_pool *pool, struct gm_stream *stream)
 
 static void poll(struct gm_pool *pool, struct gm_stream *stream)
 {
+    stream->polled = pool->sequence;
+    if (stream->count == 0) {
+        return;
+    }
     CUstreamCaptureMode mode = enter_relaxed(pool);
     while (stream->count > 0 && pool->vmm.cu->event_query(stream->events[stream->head]) == CUDA_SUCCESS) {
         stream->done = stream->recorded[stream->head];
@@ -225,7 +229,6 @@ static void poll(struct gm_pool *pool, struct gm_stream *stream)
         stream->count--;
     }
     leave_relaxed(pool, mode);
-    stream->polled = pool->sequence;
 }
 
 void gm_stream_note_free(struct gm_pool *pool, uint32_t index)
