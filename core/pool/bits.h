@@ -59,41 +59,6 @@ static inline uint32_t gm_bits_next(const uint64_t *set, uint32_t from, uint32_t
     return page < past ? page : past;
 }
 
-/*
- * The first run of at least @least (not 0) pages of the set in [from, past): returns its first page, and in *run_past
- * its end, or a page @least or more pages on where it goes on. @past: there is none. *longest is raised to the pages of
- * the longest run that was too short.
- */
-static inline uint32_t gm_bits_run(const uint64_t *set, uint32_t from, uint32_t past, uint32_t least, uint32_t *longest,
-                                   uint32_t *run_past)
-{
-    while (from < past) {
-        uint64_t left = set[from / 64] >> from % 64; /* bit 0 is @from */
-        if (left == 0) {
-            from = (from / 64 + 1) * 64;
-            continue;
-        }
-        uint32_t skip = (uint32_t)__builtin_ctzll(left);
-        from += skip;
-        left >>= skip;
-        if (from >= past) {
-            break;
-        }
-        uint32_t stop = from + (left == UINT64_MAX ? 64 : (uint32_t)__builtin_ctzll(~left));
-        if (stop % 64 == 0 && stop - from < least) {
-            stop = gm_bits_next(set, stop, from + least < past ? from + least : past, UINT64_MAX);
-        }
-        stop = stop < past ? stop : past;
-        if (stop - from >= least) {
-            *run_past = stop;
-            return from;
-        }
-        *longest = stop - from > *longest ? stop - from : *longest;
-        from = stop;
-    }
-    return past;
-}
-
 /* The first page of the run of pages in the set that ends before @past; not below @from. */
 static inline uint32_t gm_bits_run_start(const uint64_t *set, uint32_t from, uint32_t past)
 {
@@ -107,6 +72,46 @@ static inline uint32_t gm_bits_run_start(const uint64_t *set, uint32_t from, uin
         past = word * 64;
     }
     return from;
+}
+
+/*
+ * The first page of the first @count pages in a row of [from, past) that are all in the set; @past: there are none.
+ * Looks at the end of a place first: what is missing there rules out all places that reach it.
+ */
+static inline uint32_t gm_bits_find(const uint64_t *set, uint32_t from, uint32_t past, uint32_t count)
+{
+    uint32_t known = from; /* from @from to here all are in the set */
+    for (uint32_t end = from + count; end <= past; end = from + count) {
+        uint32_t last = end - 1;
+        uint64_t missing = ~set[last / 64] << (63 - last % 64); /* the top bit is @last */
+        while (missing == 0) {
+            last = last / 64 * 64;
+            if (last <= known) {
+                return from;
+            }
+            missing = ~set[--last / 64];
+        }
+        uint32_t start = last + 1 - (uint32_t)__builtin_clzll(missing);
+        if (start <= known) {
+            return from;
+        }
+        from = start;
+        known = end;
+    }
+    return past;
+}
+
+/* The most pages in a row of [from, past) that are all in the set. */
+static inline uint32_t gm_bits_longest(const uint64_t *set, uint32_t from, uint32_t past)
+{
+    uint32_t longest = 0;
+    from = gm_bits_next(set, from, past, 0);
+    while (from < past) {
+        uint32_t run_past = gm_bits_next(set, from + longest, past, UINT64_MAX);
+        longest = run_past - from;
+        from = gm_bits_find(set, run_past, past, longest + 1);
+    }
+    return longest;
 }
 
 #endif

@@ -30,8 +30,9 @@ static uint32_t units_of(size_t bytes)
 }
 
 /* Searches one range from its start. */
-static inline __attribute__((always_inline)) bool
-search_range(struct gm_pool *pool, uint32_t index, const struct gm_request *request, uint32_t *gap, uint32_t *start)
+static inline __attribute__((always_inline)) bool search_range(struct gm_pool *pool, uint32_t index,
+                                                               const struct gm_request *request, uint64_t horizon,
+                                                               uint32_t *gap, uint32_t *start)
 {
     struct gm_range *range = gm_range(pool, index);
     if (range->dirty.count != 0) {
@@ -42,7 +43,7 @@ search_range(struct gm_pool *pool, uint32_t index, const struct gm_request *requ
     }
     uint32_t node = gm_index_first(pool, range, request->units);
     while (node != GM_NONE) {
-        if (gm_walk_fit(pool, node, request->units, request->stream, start)) {
+        if (gm_walk_fit(pool, node, request->units, request->stream, horizon, start)) {
             *gap = node;
             return true;
         }
@@ -61,9 +62,10 @@ static inline __attribute__((always_inline)) bool search(struct gm_pool *pool, c
 {
     const struct gm_array *members = &pool->class_ranges[request->class];
     const uint32_t *ranges = members->data;
+    uint64_t horizon = gm_walk_horizon(pool, request->stream);
     pool->walk_left = walk_most;
     for (uint32_t i = 0; i < members->count; i++) {
-        if (search_range(pool, ranges[i], request, gap, start)) {
+        if (search_range(pool, ranges[i], request, horizon, gap, start)) {
             return true;
         }
         if (pool->walk_left == 0) {
@@ -73,20 +75,27 @@ static inline __attribute__((always_inline)) bool search(struct gm_pool *pool, c
     return false;
 }
 
-/* Units to take at @start of @gap: more than asked for if the rest would be smaller than split_min. */
-static uint32_t units_to_take(struct gm_pool *pool, const struct gm_request *request, uint32_t gap, uint32_t start)
+/* Units to take at @start of @gap, no rest of which is to be smaller than @split_min. */
+static uint32_t __attribute__((noinline)) units_with_rest(struct gm_pool *pool, const struct gm_request *request,
+                                                          uint64_t split_min, uint32_t gap, uint32_t start)
 {
-    uint64_t split_min = gm_tunable(GMLAKE_TUNABLE_split_min);
-    if (split_min <= GM_UNIT_SIZE || request->for_slab) {
-        return request->units;
-    }
     split_min = split_min < UINT32_MAX ? split_min : UINT32_MAX; /* a node's slack is 32 bits */
     const struct gm_node *node = gm_node(pool, gap);
     uint32_t all = node->start + node->size - start;
     uint32_t at;
     bool whole = all > request->units && (uint64_t)(all - request->units) << GM_UNIT_SHIFT < split_min &&
-                 gm_walk_fit(pool, gap, all, request->stream, &at) && at == start;
+                 gm_walk_fit(pool, gap, all, request->stream, gm_walk_horizon(pool, request->stream), &at) &&
+                 at == start;
     return whole ? all : request->units;
+}
+
+/* Units to take at @start of @gap: more than asked for if the rest would be smaller than split_min. */
+static inline uint32_t units_to_take(struct gm_pool *pool, const struct gm_request *request, uint32_t gap,
+                                     uint32_t start)
+{
+    uint64_t split_min = gm_tunable(GMLAKE_TUNABLE_split_min);
+    bool as_asked = split_min <= GM_UNIT_SIZE || request->for_slab;
+    return as_asked ? request->units : units_with_rest(pool, request, split_min, gap, start);
 }
 
 /* The index of a stream, with room made in their table where all are taken. The lock may be dropped for it. */
@@ -179,7 +188,8 @@ static inline __attribute__((always_inline)) int make_node(struct gm_pool *pool,
 }
 
 /* What a request for @units, on the stream used last, asks of the pool. */
-static struct gm_request request_for(const struct gm_pool *pool, uint32_t units, size_t bytes)
+static inline __attribute__((always_inline)) struct gm_request request_for(const struct gm_pool *pool, uint32_t units,
+                                                                           size_t bytes)
 {
     return (struct gm_request){.units = units,
                                .stream = pool->last_stream,

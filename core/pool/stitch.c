@@ -103,7 +103,8 @@ static int run_hole(struct gm_pool *pool, const struct gm_request *request, cons
     }
     *gap = gm_range_tail(pool, range);
     pool->walk_left += GM_CHUNK_PAGES;
-    return gm_walk_fit(pool, *gap, request->units, request->stream, start) ? 0 : -EAGAIN;
+    uint64_t horizon = gm_walk_horizon(pool, request->stream);
+    return gm_walk_fit(pool, *gap, request->units, request->stream, horizon, start) ? 0 : -EAGAIN;
 }
 
 int gm_stitch_run(struct gm_pool *pool, const struct gm_request *request, const struct gm_plan *plan, uint32_t *gap,

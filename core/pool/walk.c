@@ -88,6 +88,17 @@ static inline const struct gm_slot *first_in_doubt(const struct gm_pool *pool, c
     return slot;
 }
 
+/* The last of the slots from @slot to @last in a row whose chunks are free since one and the same moment. */
+static inline const struct gm_slot *last_alike(const struct gm_pool *pool, const struct gm_slot *slot,
+                                               const struct gm_slot *last)
+{
+    uint64_t stamp = gm_chunk(pool, slot->chunk)->stamp;
+    while (slot < last && gm_chunk_is_free(pool, slot[1].chunk) && gm_chunk(pool, slot[1].chunk)->stamp == stamp) {
+        slot++;
+    }
+    return slot;
+}
+
 /*
  * Looks at the chunks under the units of @gap from @start on. IN_USE: pages were in use elsewhere and are now marked
  * so; NOT_YET: work on another stream has to complete first. *page is where to go on.
@@ -109,6 +120,7 @@ static enum verdict verify(struct gm_pool *pool, struct gm_range *range, const s
             return IN_USE;
         }
         if (!gm_stream_sees_chunk(pool, chunk, wanted->stream, wanted->horizon)) {
+            slot = last_alike(pool, slot, last);
             spend(pool, slot - first);
             *page = slot->page + slot->pages;
             return NOT_YET;
@@ -119,50 +131,49 @@ static enum verdict verify(struct gm_pool *pool, struct gm_range *range, const s
 }
 
 /*
- * The next run that may hold @units at or after *page: true, and where it starts in *from. Those that are too short on
- * the way are counted in *longest, whole pages for parts of them. Up to *known all pages from *page on are usable.
+ * The next place for @units of @gap on pages that are all marked usable, at or after *page: true, and its first unit in
+ * *from and page in *page.
  */
-static bool next_run(const struct gm_range *range, const struct gm_node *gap, uint32_t units, uint32_t *page,
-                     uint32_t *known, uint32_t *from, uint32_t *longest)
+static inline bool next_place(const struct gm_range *range, const struct gm_node *gap, uint32_t units, uint32_t *page,
+                              uint32_t *from)
 {
-    uint32_t gap_end = gap->start + gap->size;
-    uint32_t past = (gap_end - 1) / GM_PAGE_UNITS + 1;
-    uint32_t pages = gm_pages_of_units(units);
-    for (;;) {
-        if (*page >= *known) {
-            uint32_t short_pages = 0;
-            *page = gm_bits_run(range->usable, *page, past, pages, &short_pages, known);
-            *longest = gm_max(*longest, short_pages * GM_PAGE_UNITS);
-            if (*page >= past) {
-                return false;
-            }
-        }
-        *from = gm_max(*page * GM_PAGE_UNITS, gap->start);
-        uint32_t enough = gm_min(past, gm_pages_of_units(*from + units));
-        if (*known < enough) {
-            *known = gm_bits_next(range->usable, *known, enough, UINT64_MAX);
-        }
-        uint32_t length = gm_min(*known * GM_PAGE_UNITS, gap_end) - *from;
-        if (length >= units) {
+    if (gap->size < units) {
+        return false;
+    }
+    if (*page == gap->start / GM_PAGE_UNITS) { /* most gaps are usable from their start, which may be inside a page */
+        uint32_t past = gm_pages_of_units(gap->start + units);
+        *page = gm_bits_next(range->usable, *page, past, UINT64_MAX);
+        if (*page == past) {
+            *page = gap->start / GM_PAGE_UNITS;
+            *from = gap->start;
             return true;
         }
-        *longest = gm_max(*longest, length);
-        *page = *known;
     }
+    uint32_t pages = gm_pages_of_units(units);
+    uint32_t past = (gap->start + gap->size - units) / GM_PAGE_UNITS + pages;
+    *page = gm_bits_find(range->usable, *page, past, pages);
+    *from = *page * GM_PAGE_UNITS;
+    return *page < past;
 }
 
-bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint32_t *start)
+/* No place for @units was found in @gap, and no page of a chunk that is in use elsewhere was in the way of one. */
+static void lower_bound(const struct gm_range *range, struct gm_node *gap, uint32_t units)
+{
+    uint32_t past = (gap->start + gap->size - 1) / GM_PAGE_UNITS + 1;
+    uint32_t longest = gm_bits_longest(range->usable, gap->start / GM_PAGE_UNITS, past) * GM_PAGE_UNITS;
+    gap->bound = gm_min(gap->bound, gm_min(longest, units - 1));
+}
+
+bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint64_t horizon,
+                      uint32_t *start)
 {
     struct gm_node *gap = gm_node(pool, node);
     struct gm_range *range = gm_range(pool, gap->range);
     uint32_t page = gap->start / GM_PAGE_UNITS;
-    /* Most gaps are usable from their start. */
-    uint32_t known = gm_bits_next(range->usable, page, gm_pages_of_units(gap->start + units), UINT64_MAX);
     uint32_t from;
-    uint32_t longest = 0;
     bool bound_is_known = true;
-    struct wanted wanted = {units, stream, pool->stream_count <= 1 ? UINT64_MAX : gm_stream_horizon(pool, stream)};
-    while (next_run(range, gap, units, &page, &known, &from, &longest)) {
+    struct wanted wanted = {units, stream, horizon};
+    while (next_place(range, gap, units, &page, &from)) {
         if (pool->walk_left == 0) {
             return false;
         }
@@ -171,8 +182,6 @@ bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint3
             *start = from;
             return true;
         case IN_USE:
-            longest = gm_max(longest, page * GM_PAGE_UNITS > from ? page * GM_PAGE_UNITS - from : 0);
-            known = page;
             break;
         case NOT_YET:
             bound_is_known = false;
@@ -180,7 +189,7 @@ bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint3
         }
     }
     if (bound_is_known) {
-        gap->bound = gm_min(gap->bound, longest);
+        lower_bound(range, gap, units);
     }
     return false;
 }

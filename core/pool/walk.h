@@ -14,19 +14,28 @@
 #define GM_WALK_H
 
 #include "access.h"
+#include "stream.h"
+
+/* What gm_walk_fit() is to be told of @stream: gm_stream_horizon(), which one stream alone has no need of. */
+static inline uint64_t gm_walk_horizon(const struct gm_pool *pool, uint32_t stream)
+{
+    return pool->stream_count <= 1 ? UINT64_MAX : gm_stream_horizon(pool, stream);
+}
 
 /* gm_walk_fit() where pages may be in use elsewhere, or not done with on another stream. */
-bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint32_t *start);
+bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint64_t horizon,
+                      uint32_t *start);
 
-/* Finds the first @units in gap @node that @stream may use: true and *start. */
-static inline bool gm_walk_fit(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint32_t *start)
+/* Finds the first @units in gap @node that @stream may use, which sees all up to @horizon: true and *start. */
+static inline bool gm_walk_fit(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint64_t horizon,
+                               uint32_t *start)
 {
     const struct gm_node *gap = gm_node(pool, node);
     if (!gm_range(pool, gap->range)->shared && pool->stream_count <= 1) {
         *start = gap->start;
         return gap->size >= units;
     }
-    return gm_walk_fit_slow(pool, node, units, stream, start);
+    return gm_walk_fit_slow(pool, node, units, stream, horizon, start);
 }
 
 /* Raises the bounds of gaps whose chunks have gained free pages. */
