@@ -26,7 +26,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLICE = 1024, RATED_SLICE = 8, PROGRESS_STEPS = 200 };
+enum { SLICE = 1024, RATED_SLICE = 8, AHEAD = 8, PROGRESS_STEPS = 200 };
 
 /* Invariant: address[b] is the block's address while it is live and was served, else 0; failed[b]: it was refused. */
 struct replay {
@@ -88,6 +88,17 @@ static advance_fn *advance_of(const struct replay *replay)
     return unmetered && replay->driver.sim_advance_to_ns != NULL ? replay->driver.sim_advance_to_ns : advance_nothing;
 }
 
+/*
+ * Has what the loop itself needs for the operations before @end that come soon: where it has to come from memory, the
+ * call would wait for it, and only the loop alone would not. A program has the address that it frees.
+ */
+static inline void look_ahead(const struct replay *replay, const struct gm_trace_op *op, const struct gm_trace_op *end)
+{
+    const struct gm_trace_op *soon = op + AHEAD < end ? op + AHEAD : op;
+    __builtin_prefetch(&replay->address[soon->block]);
+    __builtin_prefetch(&replay->failed[soon->block]);
+}
+
 static inline __attribute__((always_inline)) int one_op(struct replay *replay, struct gm_door *door,
                                                         const struct gm_trace_op *op)
 {
@@ -105,7 +116,9 @@ static inline __attribute__((always_inline)) int one_op(struct replay *replay, s
 /* The operations [first, end); stops at the first that fails. Time stands still when @advance does nothing. */
 static int replay_slice(struct replay *replay, struct gm_door *door, size_t first, size_t end)
 {
-    for (const struct gm_trace_op *op = replay->trace->ops + first; op < replay->trace->ops + end; op++) {
+    const struct gm_trace_op *past = replay->trace->ops + end;
+    for (const struct gm_trace_op *op = replay->trace->ops + first; op < past; op++) {
+        look_ahead(replay, op, past);
         gm_meter.trace_ns = op->time_ns;
         int rc = one_op(replay, door, op);
         if (__builtin_expect(rc < 0, 0)) {
@@ -119,7 +132,9 @@ static int replay_slice(struct replay *replay, struct gm_door *door, size_t firs
 static int replay_slice_clocked(struct replay *replay, struct gm_door *door, size_t first, size_t end,
                                 advance_fn *advance)
 {
-    for (const struct gm_trace_op *op = replay->trace->ops + first; op < replay->trace->ops + end; op++) {
+    const struct gm_trace_op *past = replay->trace->ops + end;
+    for (const struct gm_trace_op *op = replay->trace->ops + first; op < past; op++) {
+        look_ahead(replay, op, past);
         gm_meter.trace_ns = op->time_ns;
         advance(door == &gm_door_nothing ? 0 : op->time_ns);
         int rc = one_op(replay, door, op);
@@ -135,7 +150,9 @@ static int replay_slice_timed(struct replay *replay, struct gm_door *door, size_
                               advance_fn *advance)
 {
     const struct gm_trace_op *from = replay->trace->ops + replay->options->latency_from;
-    for (const struct gm_trace_op *op = replay->trace->ops + first; op < replay->trace->ops + end; op++) {
+    const struct gm_trace_op *past = replay->trace->ops + end;
+    for (const struct gm_trace_op *op = replay->trace->ops + first; op < past; op++) {
+        look_ahead(replay, op, past);
         gm_meter.trace_ns = op->time_ns;
         advance(door == &gm_door_nothing ? 0 : op->time_ns);
         uint64_t calls = gm_meter.calls;
