@@ -170,7 +170,6 @@ static void tell_to_end(struct keeper *keeper)
         keeper->ending = true;
         keeper->end_ms = gm_monotonic_ms() + END_MS;
         kill(keeper->child, SIGTERM);
-        kill(keeper->child, SIGCONT); /* somebody may have stopped it */
     }
 }
 
@@ -185,13 +184,23 @@ static bool take_signals(int signal_fd)
     return end;
 }
 
-/* A child that is told to end does so soon; any other shows itself, unless somebody has stopped it. */
+/*
+ * A child that is told to end does so soon, also one that somebody has stopped; any other shows itself, unless it is
+ * stopped. Only who is stopped is sent SIGCONT: it would take away the SIGSTOP by which a debugger, or a leak checker
+ * at the child's end, attaches, and both would wait for each other for ever.
+ */
 static void watch(struct keeper *keeper)
 {
     int64_t now = gm_monotonic_ms();
-    struct gm_proc_stat stat;
+    struct gm_proc_stat stat = {0};
     bool silent = now - keeper->heard_ms >= SILENCE_MS / 2;
-    if (silent && gm_proc_stat(keeper->child, &stat) == 0 && (stat.state == 'T' || stat.state == 't')) {
+    if (silent || keeper->ending) {
+        (void)gm_proc_stat(keeper->child, &stat);
+    }
+    if (keeper->ending && stat.state == 'T') {
+        kill(keeper->child, SIGCONT);
+    }
+    if (silent && (stat.state == 'T' || stat.state == 't')) {
         keeper->heard_ms = now - SILENCE_MS / 2; /* its time begins when it goes on */
     }
     if (keeper->ending ? now >= keeper->end_ms : now - keeper->heard_ms >= SILENCE_MS) {

@@ -82,11 +82,10 @@ is_mounted()
     grep -q " $mount fuse" /proc/self/mountinfo || grep -q " $mount .* - fuse" /proc/self/mountinfo
 }
 
-# start_daemon: gmlaked on $mount, ready when this returns. Under AddressSanitizer without its look for leaks at the end,
-# which at times never ended there (one thread left, running); the daemon's parts are looked at in the unit tests.
+# start_daemon: gmlaked on $mount, ready when this returns.
 start_daemon()
 {
-    ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0} "$bin_dir/gmlaked" --mountpoint "$mount" --socket "$socket" "${daemon_options[@]}" 2>>"$work/daemon.log" &
+    "$bin_dir/gmlaked" --mountpoint "$mount" --socket "$socket" "${daemon_options[@]}" 2>>"$work/daemon.log" &
     daemon_pid=$!
     if ! within 10 test -e "$mount/version"; then
         cat "$work/daemon.log"

@@ -288,6 +288,18 @@ static int code_of(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* What a keeper ends with that is told to end once its child is ready. */
+static int code_after_term(int (*serve)(void *, struct gm_kept *), struct story *story)
+{
+    pid_t keeper = start_keeper(serve, story);
+    for (int i = 0; i < 500 && story->readies == 0; i++) {
+        usleep(10000);
+    }
+    assert_int_equal(story->readies, 1);
+    assert_int_equal(kill(keeper, SIGTERM), 0);
+    return code_of(keeper);
+}
+
 static int set_up(void **state)
 {
     *state = mmap(NULL, sizeof(struct story), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -347,16 +359,27 @@ static void who_is_stopped_ends_when_told_to(void **state)
     assert_int_equal(story->children, 2);
 }
 
+static int serve_and_await_cont(void *argument, struct gm_kept *kept)
+{
+    const struct timespec patience = {0, 500000000};
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCONT);
+    sigprocmask(SIG_BLOCK, &wanted, NULL);
+    int code = serve_until_told(argument, kept);
+    return sigtimedwait(&wanted, NULL, &patience) == SIGCONT ? 4 : code;
+}
+
+/* SIGCONT discards a SIGSTOP on its way, with which who attaches to the child counts. */
+static void who_is_not_stopped_is_not_told_to_continue(void **state)
+{
+    assert_int_equal(code_after_term(serve_and_await_cont, *state), 0);
+}
+
 static void a_signal_to_the_keeper_ends_both(void **state)
 {
     struct story *story = *state;
-    pid_t keeper = start_keeper(serve_until_told, story);
-    for (int i = 0; i < 500 && story->readies == 0; i++) {
-        usleep(10000);
-    }
-    assert_int_equal(story->readies, 1);
-    assert_int_equal(kill(keeper, SIGTERM), 0);
-    assert_int_equal(code_of(keeper), 0);
+    assert_int_equal(code_after_term(serve_until_told, story), 0);
     assert_int_equal(story->children, 1);
 }
 
@@ -374,6 +397,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(who_never_gets_ready_is_not_tried_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_is_stopped_ends_when_told_to, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_is_not_stopped_is_not_told_to_continue, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_signal_to_the_keeper_ends_both, set_up, tear_down),
     };
     return gm_test_result(cmocka_run_group_tests_name("keeping", tests, NULL, NULL));
