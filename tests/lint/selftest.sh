@@ -11,7 +11,7 @@ failed=0
 new_tree()
 {
     rm -rf "$scratch/tree"
-    mkdir -p "$scratch/tree"/core/{base,pool} "$scratch/tree"/{fusefs,tools,include/gmlake}
+    mkdir -p "$scratch/tree"/core/{base,pool} "$scratch/tree"/{fusefs,tools/{one,two},include/gmlake}
     cd "$scratch/tree" || exit 1
     cp "$source_dir/.clang-format" .
     echo 'gm_layer(base SOURCES good.c)' >core/base/CMakeLists.txt
@@ -22,6 +22,7 @@ new_tree()
         >core/base/good.c
     printf '/*\n * pool.c - uses the layer below.\n */\n#include "good.h"\n' >core/pool/pool.c
     printf '/*\n * pool.h - of the upper layer.\n */\n' >core/pool/pool.h
+    printf '/*\n * one.h - of one tool.\n */\n#include "good.h"\n' >tools/one/one.h
 }
 
 # expect CODE CHECK WHAT: runs the check on the tree as it is.
@@ -60,6 +61,7 @@ finds layers core/base/bad.c '#include "pool.h"\n'
 finds layers core/base/bad.c '#include "../pool/pool.h"\n'
 finds layers fusefs/bad.c '#include "pool.h"\n'
 finds layers tools/bad.c '#include "pool.h"\n'
+finds layers tools/two/bad.c '#include "one.h"\n'
 finds layers include/gmlake/bad.h '#include "good.h"\n'
 finds words core/base/bad.c '/* TO''DO */\n'
 finds words core/base/bad.c '/* /ho''me/somebody */\n'

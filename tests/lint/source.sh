@@ -44,11 +44,11 @@ files()
     fi
 }
 
-# code FILE: the C source without comments and the insides of strings, as file:line:text.
+# code FILE...: the C sources without comments and the insides of strings, as file:line:text.
 code()
 {
-    gcc -fpreprocessed -dD -E -x c - <"$1" 2>/dev/null | awk -v file="$1" '
-        /^# [0-9]+ "<stdin>"/ { line = $2 - 1; next }
+    gcc -fpreprocessed -dD -E -x c "$@" 2>/dev/null | awk '
+        /^# [0-9]+ "[^<]/ { file = $3; gsub(/"/, "", file); line = $2 - 1; next }
         /^# [0-9]+ / { next }
         { gsub(/"([^"\\\\]|\\\\.)*"/, "\"\""); line++; print file ":" line ":" $0 }'
 }
@@ -58,38 +58,32 @@ code()
 # No file over 600 lines: a file is one idea.
 check_size()
 {
-    local file lines
-    while IFS= read -r file; do
-        lines=$(wc -l <"$file")
-        if [ "$lines" -gt 600 ]; then
+    local file lines sources
+    mapfile -t sources < <(files '*.c' '*.h' '*.def' '*.sh' '*.cmake' '*CMakeLists.txt')
+    while read -r lines file; do
+        if [ "$lines" -gt 600 ] && [ -e "$file" ]; then
             complain "$file: $lines lines; 600 is the limit"
         fi
-    done < <(files '*.c' '*.h' '*.def' '*.sh' '*.cmake' '*CMakeLists.txt')
+    done < <(wc -l "${sources[@]}" </dev/null)
 }
 
 # core/ is a guest in somebody's process: it never ends it, writes to its standard output or trusts the environment
 # of a set-uid program. secure_getenv belongs where settings are read.
 check_host()
 {
-    local file word='(^|[^A-Za-z0-9_.>])' text
-    while IFS= read -r file; do
-        text=$(code "$file")
-        host_rule "$text" "${word}(exit|_exit|_Exit|quick_exit|abort|raise|err|errx)[[:space:]]*\(" \
-            "core never ends its host"
-        host_rule "$text" "${word}(printf|vprintf|puts|putchar)[[:space:]]*\(|${word}stdout([^A-Za-z0-9_]|$)|STDOUT_FILENO" \
-            "core never writes to standard output"
-        host_rule "$text" "${word}(getenv|setenv|putenv|unsetenv|system|popen)[[:space:]]*\(" \
-            "core reads the environment by secure_getenv only, and never changes it"
-        host_rule "$text" '__attribute__\(\(.*constructor|:# *include <cuda_runtime' \
-            "core does nothing when it is loaded"
-        case "$file" in
-        core/ctl/* | core/preload/* | core/base/log.*) ;;
-        *)
-            host_rule "$text" "${word}secure_getenv[[:space:]]*\(" \
-                "settings are read in core/ctl, core/preload and core/base/log only"
-            ;;
-        esac
-    done < <(files 'core/*.c' 'core/*.h')
+    local sources word='(^|[^A-Za-z0-9_.>])' text
+    mapfile -t sources < <(files 'core/*.c' 'core/*.h')
+    text=$(code "${sources[@]}")
+    host_rule "$text" "${word}(exit|_exit|_Exit|quick_exit|abort|raise|err|errx)[[:space:]]*\(" \
+        "core never ends its host"
+    host_rule "$text" "${word}(printf|vprintf|puts|putchar)[[:space:]]*\(|${word}stdout([^A-Za-z0-9_]|$)|STDOUT_FILENO" \
+        "core never writes to standard output"
+    host_rule "$text" "${word}(getenv|setenv|putenv|unsetenv|system|popen)[[:space:]]*\(" \
+        "core reads the environment by secure_getenv only, and never changes it"
+    host_rule "$text" '__attribute__\(\(.*constructor|:# *include <cuda_runtime' \
+        "core does nothing when it is loaded"
+    host_rule "$(grep -vE '^core/(ctl/|preload/|base/log\.)' <<<"$text")" "${word}secure_getenv[[:space:]]*\(" \
+        "settings are read in core/ctl, core/preload and core/base/log only"
 }
 
 # host_rule TEXT PATTERN REASON: complains about the lines of TEXT that match.
@@ -120,24 +114,27 @@ layer_closure()
     printf '%s\n' "$seen"
 }
 
-# includes FILE: the quoted includes as "line name".
+# includes PATTERN...: the quoted includes of the files that match, as "file line name".
 includes()
 {
-    awk -F'"' '/^[[:space:]]*#[[:space:]]*include[[:space:]]*"/ { print FNR, $2 }' "$1"
+    local sources
+    mapfile -t sources < <(files "$@")
+    awk -F'"' '/^[[:space:]]*#[[:space:]]*include[[:space:]]*"/ { print FILENAME, FNR, $2 }' "${sources[@]}" </dev/null
 }
 
-# check_includes FILE FOLDER...: each quoted include is a file of one of the folders, and is no path.
+# check_includes FOLDER...: each quoted include on standard input, as includes() says it, is a file beside the one that
+# includes it or of one of the folders, and is no path. Of FOLDER, TOOL is the first folder below tools/.
 check_includes()
 {
-    local file=$1 line name folder found
-    shift
-    while read -r line name; do
+    local file line name folder found tool
+    while read -r file line name; do
         case "$name" in
         ../simcuda/*) name=${name#../} ;;
         *..*) complain "$file:$line: \"$name\" climbs out of its folder" && continue ;;
         esac
         found=
-        for folder in "$(dirname "$file")" "$@"; do
+        tool=${file#tools/}
+        for folder in "${file%/*}" "${@/#TOOL/tools/${tool%%/*}}"; do
             if [ -e "$folder/$name" ]; then
                 found=1
             fi
@@ -145,13 +142,13 @@ check_includes()
         if [ -z "$found" ] && [ -n "$(files "core/*/$name" "fusefs/$name" "tools/*/$name" "tools/$name")" ]; then
             complain "$file:$line: \"$name\" belongs to a layer that this one does not use"
         fi
-    done < <(includes "$file")
+    done
 }
 
 # A lower layer never includes a higher one. In the order below a layer uses those before it.
 check_layers()
 {
-    local order='base cu ctl vmm pool api preload' layer used file rank=0 folders
+    local order='base cu ctl vmm pool api preload' layer used file line name rank=0 folders
     declare -A ranks
     for layer in $order; do
         ranks[$layer]=$((rank++))
@@ -166,23 +163,15 @@ check_layers()
         for used in $(layer_closure "$layer"); do
             folders+=("core/$used")
         done
-        while IFS= read -r file; do
-            check_includes "$file" "${folders[@]}"
-        done < <(files "core/$layer/*.c" "core/$layer/*.h" "core/$layer/*.def")
+        check_includes "${folders[@]}" < <(includes "core/$layer/*.c" "core/$layer/*.h" "core/$layer/*.def")
     done
     # The daemon and the tools never see a pool, and the public headers nothing at all. Of another tool, a tool sees
     # what it names with the tool's folder.
-    while IFS= read -r file; do
-        check_includes "$file" fusefs core/base core/cu core/ctl
-    done < <(files 'fusefs/*.c' 'fusefs/*.h')
-    while IFS= read -r file; do
-        check_includes "$file" "$(cut -d/ -f1,2 <<<"$file")" tools core/base core/cu core/ctl
-    done < <(files 'tools/*.c' 'tools/*.h')
-    while IFS= read -r file; do
-        if [ -n "$(includes "$file")" ]; then
-            complain "$file: public headers include <gmlake/...> and libc only"
-        fi
-    done < <(files 'include/*')
+    check_includes fusefs core/base core/cu core/ctl < <(includes 'fusefs/*.c' 'fusefs/*.h')
+    check_includes TOOL tools core/base core/cu core/ctl < <(includes 'tools/*.c' 'tools/*.h')
+    while read -r file line name; do
+        complain "$file:$line: public headers include <gmlake/...> and libc only"
+    done < <(includes 'include/*')
 }
 
 # Nothing that belongs to one machine or to a work in progress; text files end in a newline and hold no stray blanks.
@@ -194,10 +183,13 @@ check_words()
         tests/data/* | tests/fuzz/corpus/* | LICENSE) continue ;;
         esac
         texts+=("$file")
-        if [ -s "$file" ] && [ -n "$(tail -c1 "$file")" ]; then
-            complain "$file: no newline at the end"
-        fi
     done < <(files '*' | grep -vE '\.(gz|png|bin)$')
+    # The last byte of each that is not empty: all at once, since there is hardly ever one to look for.
+    if [ -n "$(tail -qc1 "${texts[@]}" | tr -d '\n')" ]; then
+        for file in "${texts[@]}"; do
+            [ -z "$(tail -c1 "$file")" ] || complain "$file: no newline at the end"
+        done
+    fi
     mapfile -t sources < <(files '*.c' '*.h' '*.def')
     complain_each "unfinished work" < <(grep -nHE "(^|[^A-Za-z])($marker)([^A-Za-z]|$)" "${texts[@]}")
     complain_each "a path of one machine" < <(grep -nHE "$place" "${texts[@]}")
@@ -209,9 +201,11 @@ check_words()
 # Every C source and header opens with a comment that says what it is.
 check_headers()
 {
-    local file
+    local file first
     while IFS= read -r file; do
-        if [ "$(head -c 2 "$file")" != '/*' ]; then
+        first=
+        IFS= read -r -N 2 first <"$file"
+        if [ "$first" != '/*' ]; then
             complain "$file:1: does not begin with a comment that says what it is"
         fi
     done < <(files '*.c' '*.h' '*.def')
