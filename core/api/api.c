@@ -63,8 +63,8 @@ EXPORTED void gmlake_destroy(struct gmlake *allocator)
     if (is_usable(allocator)) {
         free_driver_blocks(allocator);
         gm_pool_finish(&allocator->pool);
+        gm_array_finish(&allocator->driver_blocks); /* in a child, tables of the parent are nobody's */
     }
-    gm_array_finish(&allocator->driver_blocks);
     free(allocator);
 }
 

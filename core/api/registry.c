@@ -6,6 +6,7 @@
 #include "account.h"
 #include "agent.h"
 #include "allocator.h"
+#include "table.h"
 #include "tend.h"
 
 #include <errno.h>
@@ -30,6 +31,7 @@ static unsigned process;
 static void in_child(void)
 {
     process++;
+    gm_table_forget();
     gm_account_forget();
     allocators = NULL;
     memset(cannot_be_served, 0, sizeof cannot_be_served);

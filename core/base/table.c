@@ -160,3 +160,12 @@ void gm_table_give(void *table, size_t bytes)
     }
     gm_lock_drop(&lock);
 }
+
+/* Another thread may have been at it when the parent forked: neither the lock nor the lists are what they should be. */
+void gm_table_forget(void)
+{
+    gm_lock_init(&lock, GM_RANK_TABLES);
+    memset(unused, 0, sizeof unused);
+    pieces = NULL;
+    in_use = 0;
+}

@@ -21,4 +21,7 @@ void *gm_table_take(size_t bytes);
 /* Takes back what gm_table_take() gave for @bytes. NULL is fine. */
 void gm_table_give(void *table, size_t bytes);
 
+/* In a child made by fork(), where tables of the parent are not given back: begins anew. */
+void gm_table_forget(void);
+
 #endif

@@ -6,6 +6,8 @@
 #include "gmtest.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -192,6 +194,43 @@ static void refusal_is_told(void **state)
 }
 #endif
 
+static atomic_bool enough;
+
+static void *take_and_give(void *arg)
+{
+    while (!atomic_load(&enough)) {
+        gm_table_give(gm_table_take(100), 100);
+    }
+    return arg;
+}
+
+static int take_in_child(void *arg)
+{
+    (void)arg;
+    gm_table_forget();
+    alarm(10);
+    unsigned char *table = gm_table_take(100);
+    if (table == NULL || table[0] != 0 || table[99] != 0) {
+        return 1;
+    }
+    gm_table_give(table, 100);
+    return 0;
+}
+
+/* Whatever another thread of the parent was at. */
+static void a_child_begins_anew(void **state)
+{
+    (void)state;
+    pthread_t other;
+    atomic_store(&enough, false);
+    assert_int_equal(pthread_create(&other, NULL, take_and_give, NULL), 0);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(gm_test_in_child(take_in_child, NULL), 0);
+    }
+    atomic_store(&enough, true);
+    assert_int_equal(pthread_join(other, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +239,7 @@ int main(void)
         cmocka_unit_test(memory_goes_with_the_last_table),
         cmocka_unit_test(large_tables_stand_alone),
         cmocka_unit_test(touching_is_free),
+        cmocka_unit_test(a_child_begins_anew),
 #if !GM_TEST_SANITIZED
         cmocka_unit_test(refusal_is_told),
 #endif
