@@ -111,13 +111,17 @@ static CUresult ask_driver(struct gmlake *allocator, size_t bytes, CUdeviceptr *
     return code;
 }
 
-/* With the tunable enabled off: the driver's own allocator. What the pool has free is the driver's when it needs it. */
+/*
+ * With the tunable enabled off: the driver's own allocator. What the pool has free is the driver's when it needs it; it
+ * is asked again also where there was nothing, for others give memory back, too: other threads, and the one that keeps
+ * the process within its limits.
+ */
 static int alloc_from_driver(struct gmlake *allocator, size_t bytes, gmlake_ptr *out)
 {
     CUdeviceptr address;
     CUresult code = ask_driver(allocator, bytes, &address);
     uint64_t released;
-    if (code == CUDA_ERROR_OUT_OF_MEMORY && gm_pool_trim(&allocator->pool, 0, &released) == 0 && released > 0) {
+    if (code == CUDA_ERROR_OUT_OF_MEMORY && gm_pool_trim(&allocator->pool, 0, &released) == 0) {
         code = ask_driver(allocator, bytes, &address);
     }
     if (code != CUDA_SUCCESS) {

@@ -2,6 +2,7 @@
  * test_limit.c - the ladder at the device limit: what fits only by stitching everything, by waiting, by a
  * synchronisation owed, or not at all; and threads that free while another waits.
  */
+#include "cu.h"
 #include "pool_test.h"
 
 #include <pthread.h>
@@ -220,6 +221,36 @@ static void a_neighbour_on_the_device(void)
 }
 SIM_TEST(a_neighbour_on_the_device, "SIMCUDA_MEMORY=96M", NULL)
 
+static const struct gm_cu *loaded;
+
+/* Where the device is full, another thread gives back what the pool has free before the caller hears of it. */
+static CUresult mem_alloc_beside_others(CUdeviceptr *out, size_t bytes)
+{
+    size_t released;
+    CUresult code = loaded->mem_alloc(out, bytes);
+    if (code == CUDA_ERROR_OUT_OF_MEMORY) {
+        check_number(0, gmlake_trim(lake, 0, &released));
+    }
+    return code;
+}
+
+/* With the tunable enabled off. */
+static void others_give_back_for_the_driver(void)
+{
+    check_number(0, gm_cu_get(&loaded));
+    struct gm_cu table = *loaded;
+    table.mem_alloc = mem_alloc_beside_others;
+    gm_cu_use(&table);
+    begin();
+    give(take(80 * MIB));
+    set("enabled", "0");
+    give(take(80 * MIB));
+    expect_refused(ENOMEM, 120 * MIB);
+    set("enabled", "default");
+    end();
+}
+SIM_TEST(others_give_back_for_the_driver, "SIMCUDA_MEMORY=96M", NULL)
+
 /* Two threads at the limit: what one frees in its stream's order serves the other, which waits for it. */
 #define THREADS 3
 static CUcontext context;
@@ -277,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_too_little_for_a_slab),
         cmocka_unit_test(test_a_driver_that_gives_nothing),
         cmocka_unit_test(test_a_neighbour_on_the_device),
+        cmocka_unit_test(test_others_give_back_for_the_driver),
         cmocka_unit_test(test_threads_at_the_limit),
     };
     return gm_test_result(cmocka_run_group_tests(tests, NULL, NULL));
