@@ -10,7 +10,6 @@
 #include "walk.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,43 +23,36 @@ struct sums {
     uint32_t nodes, slabs_with_room;
 };
 
-__attribute__((format(printf, 1, 2))) static int broken(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("gmlake: broken invariant: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    return -EUCLEAN;
-}
+/* Says what is broken; as a value, the error. */
+#define BROKEN(...)                                                                                                    \
+    (fputs("gmlake: broken invariant: ", stderr), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), -EUCLEAN)
 
 static int check_places(const struct gm_pool *pool, uint32_t index, struct sums *sums)
 {
     const struct gm_chunk *chunk = gm_chunk(pool, index);
     const struct gm_place *places = gm_places(chunk);
     if (chunk->blocked >> gm_min(chunk->place_count, GM_PLACES_APART + 1) != 0) {
-        return broken("chunk %u: blocked in more than its %u places", index, chunk->place_count);
+        return BROKEN("chunk %u: blocked in more than its %u places", index, chunk->place_count);
     }
     for (uint32_t i = 0; i < chunk->place_count; i++) {
         const struct gm_range *range = gm_range(pool, places[i].range);
         if (places[i].range >= pool->ranges.count || range->size == 0 || places[i].page >= range->mapped) {
-            return broken("chunk %u is mapped in range %u, which has no such page", index, places[i].range);
+            return BROKEN("chunk %u is mapped in range %u, which has no such page", index, places[i].range);
         }
         const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, places[i].page);
         if (slot->chunk != index || slot->page != places[i].page || slot->pages != chunk->pages || slot->place != i) {
-            return broken("chunk %u: its place in range %u is another slot's", index, places[i].range);
+            return BROKEN("chunk %u: its place in range %u is another slot's", index, places[i].range);
         }
         if ((i == 0) == slot->alias) {
-            return broken("chunk %u: place %u is %san alias", index, i, slot->alias ? "" : "not ");
+            return BROKEN("chunk %u: place %u is %san alias", index, i, slot->alias ? "" : "not ");
         }
         if (!gm_range_holds(range, index)) {
-            return broken("chunk %u is mapped in range %u, which does not know that it holds it", index,
+            return BROKEN("chunk %u is mapped in range %u, which does not know that it holds it", index,
                           places[i].range);
         }
         for (uint32_t k = 0; k < i; k++) {
             if (places[k].range == places[i].range) {
-                return broken("chunk %u is mapped twice in range %u", index, places[i].range);
+                return BROKEN("chunk %u is mapped twice in range %u", index, places[i].range);
             }
         }
     }
@@ -75,17 +67,17 @@ static int check_chunks(const struct gm_pool *pool, struct sums *sums)
         const struct gm_chunk *chunk = gm_chunk(pool, i);
         bool listed = bits[i / 64] >> i % 64 & 1;
         if (listed != (chunk->pages != 0 && chunk->busy == 0)) {
-            return broken("chunk %u is %sin the set of free chunks", i, listed ? "" : "not ");
+            return BROKEN("chunk %u is %sin the set of free chunks", i, listed ? "" : "not ");
         }
         if (chunk->pages == 0) {
             continue;
         }
         if (((const uint8_t *)pool->sizes.data)[i] != chunk->pages) {
-            return broken("chunk %u has %u pages, the table of sizes says %u", i, chunk->pages,
+            return BROKEN("chunk %u has %u pages, the table of sizes says %u", i, chunk->pages,
                           ((const uint8_t *)pool->sizes.data)[i]);
         }
         if (chunk->busy & ~gm_page_mask(0, chunk->pages - 1u)) {
-            return broken("chunk %u: pages beyond its end are busy", i);
+            return BROKEN("chunk %u: pages beyond its end are busy", i);
         }
         sums->chunks++;
         sums->reserved += gm_chunk_size(chunk);
@@ -119,14 +111,14 @@ static int check_usable(const struct gm_pool *pool, uint32_t index, const struct
         bool usable = gm_bits_has(range->usable, slot->page + i);
         if (slot->chunk == GM_NONE) {
             if (usable) {
-                return broken("range %u: dead page %u is marked usable", index, slot->page + i);
+                return BROKEN("range %u: dead page %u is marked usable", index, slot->page + i);
             }
             continue;
         }
         const struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
         bool busy = chunk->busy >> i & 1;
         if (!usable && (!busy || !is_blocked_in(chunk, index))) {
-            return broken("range %u: page %u of chunk %u is marked unusable, and nothing will mark it again", index,
+            return BROKEN("range %u: page %u of chunk %u is marked unusable, and nothing will mark it again", index,
                           slot->page + i, slot->chunk);
         }
     }
@@ -146,7 +138,7 @@ static int check_held(const struct gm_pool *pool, uint32_t index)
     for (uint32_t i = 0; i < range->slots.count; i++) {
         slots += gm_slots(range)[i].chunk != GM_NONE;
     }
-    return count == slots ? 0 : broken("range %u: %u chunks mapped, known to hold %u", index, slots, count);
+    return count == slots ? 0 : BROKEN("range %u: %u chunks mapped, known to hold %u", index, slots, count);
 }
 
 static int check_slots(const struct gm_pool *pool, uint32_t index, struct sums *sums)
@@ -157,11 +149,11 @@ static int check_slots(const struct gm_pool *pool, uint32_t index, struct sums *
     for (uint32_t i = 0; i < range->slots.count; i++) {
         const struct gm_slot *slot = gm_slots(range) + i;
         if (slot->page != page || slot->pages == 0) {
-            return broken("range %u: slot %u begins at page %u, not %u", index, i, slot->page, page);
+            return BROKEN("range %u: slot %u begins at page %u, not %u", index, i, slot->page, page);
         }
         for (uint32_t p = page; p < page + slot->pages; p++) {
             if (gm_range_slot(range, p) != i) {
-                return broken("range %u: page %u leads to slot %u, not %u", index, p, gm_range_slot(range, p), i);
+                return BROKEN("range %u: page %u leads to slot %u, not %u", index, p, gm_range_slot(range, p), i);
             }
         }
         int rc = check_usable(pool, index, slot);
@@ -173,7 +165,7 @@ static int check_slots(const struct gm_pool *pool, uint32_t index, struct sums *
         sums->alias_pages += slot->chunk != GM_NONE && slot->alias ? slot->pages : 0u;
     }
     if (page != range->mapped || dirty != range->dirty.count) {
-        return broken("range %u: %u pages mapped, slots say %u; %u dirty, slots say %u", index, range->mapped, page,
+        return BROKEN("range %u: %u pages mapped, slots say %u; %u dirty, slots say %u", index, range->mapped, page,
                       range->dirty.count, dirty);
     }
     return 0;
@@ -188,13 +180,13 @@ static int use_pages(const struct gm_pool *pool, uint32_t index, const struct gm
     for (uint32_t page = node->start / GM_PAGE_UNITS; page <= last; page++) {
         const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, page);
         if (slot->chunk == GM_NONE) {
-            return broken("range %u: a live block lies on dead addresses at page %u", index, page);
+            return BROKEN("range %u: a live block lies on dead addresses at page %u", index, page);
         }
         *stitched |= slot->alias;
         uint64_t bit = (uint64_t)1 << (page - slot->page);
         uint32_t *user = &sums->in_range[slot->chunk * GM_CHUNK_PAGES + (page - slot->page)];
         if (*user != 0 && *user != index + 1) {
-            return broken("chunk %u page %u is in use in ranges %u and %u", slot->chunk, page - slot->page, *user - 1,
+            return BROKEN("chunk %u page %u is in use in ranges %u and %u", slot->chunk, page - slot->page, *user - 1,
                           index);
         }
         if (*user == 0) {
@@ -216,7 +208,7 @@ static int check_slab_starts(const struct gm_pool *pool, const struct gm_node *n
         uint32_t entry = range->starts[granule];
         if (entry != (node->slab | GM_START_SLAB) &&
             (granule < last || (entry != 0 && gm_node(pool, gm_start_node(pool, entry))->start < node->start))) {
-            return broken("slab %u: start granule %u of range %u leads elsewhere", node->slab, granule, node->range);
+            return BROKEN("slab %u: start granule %u of range %u leads elsewhere", node->slab, granule, node->range);
         }
     }
     return 0;
@@ -229,7 +221,7 @@ static int check_slab(const struct gm_pool *pool, uint32_t index, struct sums *s
     uint64_t size = gm_slab_object_size(slab);
     if (slab->node != index || size * GM_SLAB_OBJECTS > (uint64_t)node->size << GM_UNIT_SHIFT ||
         slab->base != gm_range(pool, node->range)->base + node->start * GM_UNIT_SIZE) {
-        return broken("slab %u at node %u contradicts itself", node->slab, index);
+        return BROKEN("slab %u at node %u contradicts itself", node->slab, index);
     }
     int rc = check_slab_starts(pool, node);
     if (rc < 0) {
@@ -262,7 +254,7 @@ static int check_block(const struct gm_pool *pool, uint32_t range_index, uint32_
         return rc;
     }
     if (gm_start_node(pool, range->starts[node->start >> range->start_shift]) != index) {
-        return broken("range %u: the block at unit %u cannot be found by its start", range_index, node->start);
+        return BROKEN("range %u: the block at unit %u cannot be found by its start", range_index, node->start);
     }
     if (node->state == GM_NODE_SLAB) {
         return check_slab(pool, index, sums);
@@ -287,7 +279,7 @@ static int check_gap(struct gm_pool *pool, uint32_t range_index, uint32_t index)
     uint64_t total;
     uint32_t longest = gm_walk_longest(pool, index, &total);
     if (range->dirty.count == 0 && longest > gap->bound) {
-        return broken("range %u: gap at unit %u has a run of %u units above its bound of %u", range_index, gap->start,
+        return BROKEN("range %u: gap at unit %u has a run of %u units above its bound of %u", range_index, gap->start,
                       longest, gap->bound);
     }
     uint32_t granule = (gap->start + gap->size - 1) >> range->granule_shift;
@@ -297,7 +289,7 @@ static int check_gap(struct gm_pool *pool, uint32_t range_index, uint32_t index)
     }
     if (i != index || range->granule_bound[granule] < (int32_t)gap->bound ||
         range->group_bound[granule / GM_GRANULE_FANOUT] < (int32_t)gap->bound || range->bound < gap->bound) {
-        return broken("range %u: gap at unit %u is not where searches look for it", range_index, gap->start);
+        return BROKEN("range %u: gap at unit %u is not where searches look for it", range_index, gap->start);
     }
     return 0;
 }
@@ -307,7 +299,7 @@ static int check_fit(const struct gm_range *range, uint32_t range_index, uint32_
 {
     if (index == range->fit_gap ? gap->start != range->fit_start
                                 : gap->start < range->fit_start && gap->bound >= range->fit_units) {
-        return broken("range %u: gap at unit %u has a bound of %u; none before unit %u should have %u", range_index,
+        return BROKEN("range %u: gap at unit %u has a bound of %u; none before unit %u should have %u", range_index,
                       gap->start, gap->bound, range->fit_start, range->fit_units);
     }
     return 0;
@@ -321,11 +313,11 @@ static int check_nodes(struct gm_pool *pool, uint32_t range_index, struct sums *
     for (uint32_t i = range->last; i != GM_NONE; next = i, i = gm_node(pool, i)->prev) {
         const struct gm_node *node = gm_node(pool, i);
         if (node->size == 0 || node->start + node->size != end || node->next != next || node->range != range_index) {
-            return broken("range %u: node %u does not end at unit %u, where the next begins", range_index, i, end);
+            return BROKEN("range %u: node %u does not end at unit %u, where the next begins", range_index, i, end);
         }
         bool gap = node->state == GM_NODE_GAP;
         if (gap && next != GM_NONE && gm_node(pool, next)->state == GM_NODE_GAP) {
-            return broken("range %u: two gaps in a row at unit %u", range_index, node->start);
+            return BROKEN("range %u: two gaps in a row at unit %u", range_index, node->start);
         }
         int rc = gap ? check_gap(pool, range_index, i) : check_block(pool, range_index, i, sums);
         if (gap && rc == 0) {
@@ -338,9 +330,9 @@ static int check_nodes(struct gm_pool *pool, uint32_t range_index, struct sums *
         sums->nodes++;
     }
     if (range->fit_gap != GM_NONE && gm_node(pool, range->fit_gap)->state != GM_NODE_GAP) {
-        return broken("range %u: its last search found node %u, which is no gap", range_index, range->fit_gap);
+        return BROKEN("range %u: its last search found node %u, which is no gap", range_index, range->fit_gap);
     }
-    return end == 0 ? 0 : broken("range %u: no node covers its first %u units", range_index, end);
+    return end == 0 ? 0 : BROKEN("range %u: no node covers its first %u units", range_index, end);
 }
 
 static int check_ranges(struct gm_pool *pool, struct sums *sums)
@@ -362,7 +354,7 @@ static int check_ranges(struct gm_pool *pool, struct sums *sums)
     }
     for (uint32_t i = 0; i < pool->chunks.count; i++) {
         if (gm_chunk(pool, i)->pages != 0 && sums->busy[i] != gm_chunk(pool, i)->busy) {
-            return broken("chunk %u: pages 0x%llx are busy, blocks lie on 0x%llx", i,
+            return BROKEN("chunk %u: pages 0x%llx are busy, blocks lie on 0x%llx", i,
                           (unsigned long long)gm_chunk(pool, i)->busy, (unsigned long long)sums->busy[i]);
         }
     }
@@ -380,7 +372,7 @@ static int check_slab_lists(const struct gm_pool *pool, const struct sums *sums)
             const struct gm_slab *slab = gm_slab(pool, s);
             if (slab->node == GM_NONE || slab->free == 0 || slab->prev != prev ||
                 slab->size_class * GM_STREAMS_MAX + slab->stream != i) {
-                return broken("slab %u is in list %u, where it does not belong", s, i);
+                return BROKEN("slab %u is in list %u, where it does not belong", s, i);
             }
             listed++;
             prev = s;
@@ -389,7 +381,7 @@ static int check_slab_lists(const struct gm_pool *pool, const struct sums *sums)
     }
     return listed == sums->slabs_with_room
                ? 0
-               : broken("%u slabs have a free object, %u are in lists", sums->slabs_with_room, listed);
+               : BROKEN("%u slabs have a free object, %u are in lists", sums->slabs_with_room, listed);
 }
 
 /* Objects of slabs that wait for a synchronisation. */
@@ -427,7 +419,7 @@ static int check_totals(const struct gm_pool *pool, const struct sums *sums)
     };
     for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++) {
         if (totals[i].kept != totals[i].summed) {
-            return broken("%s: %llu kept, %llu counted", totals[i].name, (unsigned long long)totals[i].kept,
+            return BROKEN("%s: %llu kept, %llu counted", totals[i].name, (unsigned long long)totals[i].kept,
                           (unsigned long long)totals[i].summed);
         }
     }
@@ -453,7 +445,7 @@ int gm_pool_check(struct gm_pool *pool)
         rc = check_totals(pool, &sums);
     }
     if (rc == 0 && !gm_stream_is_sound(pool)) {
-        rc = broken("the stream of plain calls is not stream %u, the last one", pool->last_stream);
+        rc = BROKEN("the stream of plain calls is not stream %u, the last one", pool->last_stream);
     }
     free(sums.busy);
     free(sums.in_range);
