@@ -22,14 +22,16 @@ static struct gm_ring *rings;
 /* Whether the ring keeps within what all rings, and those of its user, may take. Then it is in the list. */
 static int enlist(struct gm_ring *ring)
 {
-    uint64_t all = ring->bytes;
-    uint64_t of_user = ring->bytes;
+    uint64_t all = 0;
+    uint64_t of_user = 0;
     pthread_mutex_lock(&lock);
     for (const struct gm_ring *each = rings; each != NULL; each = each->next) {
         all += each->bytes;
         of_user += each->uid == ring->uid ? each->bytes : 0;
     }
-    int rc = all > GM_RINGS_BYTES_MAX ? -ENOSPC : of_user > GM_RINGS_BYTES_USER_MAX && ring->uid != 0 ? -EDQUOT : 0;
+    int rc = all + ring->bytes > GM_RINGS_BYTES_MAX                              ? -ENOSPC
+             : of_user + ring->bytes > GM_RINGS_BYTES_USER_MAX && ring->uid != 0 ? -EDQUOT
+                                                                                 : 0;
     if (rc == 0) {
         ring->next = rings;
         rings = ring;

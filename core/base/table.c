@@ -64,7 +64,10 @@ static void put(void *table, unsigned size)
 static void *map(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory != MAP_FAILED ? memory : NULL;
+    if (memory == MAP_FAILED) {
+        return NULL;
+    }
+    return memory;
 }
 
 static int add_piece(void)
