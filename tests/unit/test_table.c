@@ -126,6 +126,7 @@ static void large_tables_stand_alone(void **state)
     assert_false(is_mapped(large));
 }
 
+#ifndef __SANITIZE_THREAD__ /* whose shadow of each page is touched for the first time, too */
 static bool kernel_makes_pages_at_once(void)
 {
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -164,6 +165,7 @@ static void touching_is_free(void **state)
     gm_table_give(kept, 64);
     assert_in_range(after - before, 0, 16); /* of 128 pages; a few are the program's own */
 }
+#endif
 
 #if !GM_TEST_SANITIZED /* a sanitizer's own address space does not fit under the limit */
 static int take_until_refused(void *arg)
@@ -238,7 +240,9 @@ int main(void)
         cmocka_unit_test(given_back_is_used_again),
         cmocka_unit_test(memory_goes_with_the_last_table),
         cmocka_unit_test(large_tables_stand_alone),
+#ifndef __SANITIZE_THREAD__
         cmocka_unit_test(touching_is_free),
+#endif
         cmocka_unit_test(a_child_begins_anew),
 #if !GM_TEST_SANITIZED
         cmocka_unit_test(refusal_is_told),
