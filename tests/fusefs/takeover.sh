@@ -6,7 +6,11 @@
 . "$(dirname "$0")/lib.sh"
 
 kills=${GMLAKE_TEST_KILLS:-100}
-[ -z "${GMLAKE_TEST_SANITIZE:-}" ] || kills=${GMLAKE_TEST_KILLS:-20}
+back_ms=2000
+if [ -n "${GMLAKE_TEST_SANITIZE:-}" ]; then # which makes the start of a daemon many times as long
+    kills=${GMLAKE_TEST_KILLS:-20}
+    back_ms=10000
+fi
 reader=$GMLAKE_TEST_BUILD_DIR/tests/fusefs_reader
 start_daemon
 
@@ -96,8 +100,8 @@ for round in $(seq "$kills"); do
 done
 
 # --- afterwards ------------------------------------------------------------------------------------------------------
-[ "$slowest" -le 2000 ]
-expect "every process is back within 2000 ms (took $slowest)" 0 $?
+[ "$slowest" -le "$back_ms" ]
+expect "every process is back within $back_ms ms (took $slowest)" 0 $?
 expect "the same registrations, the same inodes" "$serials_before" "$(serials)"
 expect_ok "a file that was open all the time" grep -q '^reserved ' <&"$held"
 expect "a machine-wide value" 8388608 "$(cat "$mount/tunables/cut_min")"
