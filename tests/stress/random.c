@@ -187,32 +187,36 @@ static void free_badly(struct worker *worker)
 
 /*
  * What may be taken from the device: what is free there and within memory_max, were the free chunks given back. A large
- * free chunk serves small requests only that way, so beyond memory_max it may not.
+ * free chunk serves small requests only that way, so beyond memory_max it may not. The thread that keeps within
+ * memory_high may give chunks back meanwhile: they are looked at last, lest one counts twice.
  */
-static uint64_t most_from_device(uint64_t free_chunks)
+static uint64_t most_from_device(uint64_t *free_chunks)
 {
+    struct gmlake_stats stats = {.size = sizeof stats};
     size_t left;
     size_t total;
     uint64_t most;
     works(device.memory_info(&left, &total));
     works(gmlake_get_tunable("memory_max", &most));
-    uint64_t kept = gm_account_current() - free_chunks;
-    uint64_t room = left / PAGE * PAGE + free_chunks;
+    uint64_t held = gm_account_current();
+    works(gmlake_get_stats(allocator, &stats));
+    uint64_t kept = held - stats.free_chunks;
+    uint64_t room = left / PAGE * PAGE + stats.free_chunks;
     uint64_t allowed = most > kept ? most - kept : 0;
+    *free_chunks = stats.free_chunks;
     return room < allowed ? room : allowed;
 }
 
 /* Refused, though as much lies in free chunks and on the device: then nothing is lost, and another look finds it. */
 static void expect_refusal_is_right(uint64_t bytes)
 {
-    struct gmlake_stats stats = {.size = sizeof stats};
-    works(gmlake_get_stats(allocator, &stats));
-    uint64_t room = most_from_device(stats.free_chunks);
+    uint64_t free_chunks;
+    uint64_t room = most_from_device(&free_chunks);
     uint64_t least = (uint64_t)1 << 20; /* a slab of the largest objects */
     uint64_t wanted = ((bytes > least ? bytes : least) + PAGE - 1) / PAGE * PAGE;
     if (bytes <= options.memory && room >= wanted) {
         fail("%" PRIu64 " bytes are refused with room for %" PRIu64 ", of it %" PRIu64 " in free chunks", bytes, room,
-             stats.free_chunks);
+             free_chunks);
     }
 }
 
