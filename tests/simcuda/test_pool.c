@@ -247,6 +247,23 @@ static void access_is_remembered(void)
     gives(CUDA_ERROR_INVALID_DEVICE, sim.cuMemPoolSetAccess(pool, &access, 1));
 }
 
+/* What two streams gave back side by side goes to the device with the synchronisation that ends them. */
+static void neighbours_of_two_streams_are_trimmed(void)
+{
+    sim_start();
+    CUstream streams[2] = {sim_stream(CU_STREAM_NON_BLOCKING), sim_stream(CU_STREAM_NON_BLOCKING)};
+    CUdeviceptr blocks[2];
+    for (int i = 0; i < 2; i++) {
+        works(sim.cuMemAllocAsync(&blocks[i], MIB, streams[i]));
+    }
+    for (int i = 0; i < 2; i++) {
+        works(sim.cuMemFreeAsync(blocks[i], streams[i]));
+    }
+    check(sim_device(0).in_use > 0);
+    works(sim.cuCtxSynchronize());
+    check_number(0, sim_device(0).in_use);
+}
+
 static void plain_and_pooled_mix(void)
 {
     sim_start();
@@ -286,6 +303,7 @@ SIM_TEST(two_streams_neighbours_merge_later, LATE, NULL)
 SIM_TEST(a_full_device_is_searched, LATE, "SIMCUDA_MEMORY=128M", NULL)
 SIM_TEST(pools_come_and_go, NULL)
 SIM_TEST(access_is_remembered, "SIMCUDA_DEVICES=2", NULL)
+SIM_TEST(neighbours_of_two_streams_are_trimmed, LATE, NULL)
 SIM_TEST(plain_and_pooled_mix, NULL)
 SIM_TEST(a_cached_pair_costs_little, NULL)
 
@@ -300,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_a_full_device_is_searched),
         cmocka_unit_test(test_pools_come_and_go),
         cmocka_unit_test(test_access_is_remembered),
+        cmocka_unit_test(test_neighbours_of_two_streams_are_trimmed),
         cmocka_unit_test(test_plain_and_pooled_mix),
         cmocka_unit_test(test_a_cached_pair_costs_little),
     };

@@ -15,8 +15,12 @@
 
 static struct sim_pool *pools; /* all */
 
+/* A step whose neighbours came back on different streams is whole once these are done. */
 void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
 {
+    if (pool->reserved > keep) {
+        sim_heap_merge(&pool->heap);
+    }
     while (pool->reserved > keep && sim_segment_release_step(pool)) {
     }
 }
