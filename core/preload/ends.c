@@ -1,5 +1,5 @@
 /*
- * ends.c - contexts and streams that begin and end.
+ * ends.c - contexts and streams that begin and end, and contexts that are made current.
  *
  * CONCURRENCY  atomics; the rest is target.h's.
  */
@@ -45,6 +45,38 @@ CUresult gm_hook_stream_destroy_v2(CUstream stream)
 {
     forget_stream(stream);
     return forgotten(stream, gm_driver_stream_destroy_v2(stream));
+}
+
+/* --- the current context ------------------------------------------------------------------------------------------ */
+
+CUresult gm_hook_ctx_set_current(CUcontext context)
+{
+    gm_target_forget_current();
+    return gm_driver_ctx_set_current(context);
+}
+
+CUresult gm_hook_ctx_push_current(CUcontext context)
+{
+    gm_target_forget_current();
+    return gm_driver_ctx_push_current(context);
+}
+
+CUresult gm_hook_ctx_push_current_v1(CUcontext context)
+{
+    gm_target_forget_current();
+    return gm_driver_ctx_push_current_v1(context);
+}
+
+CUresult gm_hook_ctx_pop_current(CUcontext *context)
+{
+    gm_target_forget_current();
+    return gm_driver_ctx_pop_current(context);
+}
+
+CUresult gm_hook_ctx_pop_current_v1(CUcontext *context)
+{
+    gm_target_forget_current();
+    return gm_driver_ctx_pop_current_v1(context);
 }
 
 /* --- contexts that begin ------------------------------------------------------------------------------------------ */

@@ -43,7 +43,7 @@ static CUstream thread_stream(CUstream stream)
 }
 
 /* What every allocation of ours needs; false: leave it to the driver. True: gm_process_leave() must follow. */
-static bool enter_to_serve(const CUdeviceptr *out, size_t bytes)
+static inline __attribute__((always_inline)) bool enter_to_serve(const CUdeviceptr *out, size_t bytes)
 {
     if (out == NULL || bytes == 0 || gm_peers_need_driver() || !gm_process_enter()) {
         return false;
@@ -56,7 +56,7 @@ static bool enter_to_serve(const CUdeviceptr *out, size_t bytes)
     return false;
 }
 
-static bool allocate(const struct gm_target *target, size_t bytes, CUstream stream, CUdeviceptr *out)
+static inline bool allocate(const struct gm_target *target, size_t bytes, CUstream stream, CUdeviceptr *out)
 {
     gmlake_ptr address;
     if (gm_registry_alloc(target->allocator, bytes, stream, &address) != 0) {
@@ -67,7 +67,8 @@ static bool allocate(const struct gm_target *target, size_t bytes, CUstream stre
 }
 
 /* Blocks that have no record of their own are the default pool's. */
-static void note(const struct gm_target *target, CUdeviceptr address, size_t bytes, const struct gm_origin *origin)
+static inline void note(const struct gm_target *target, CUdeviceptr address, size_t bytes,
+                        const struct gm_origin *origin)
 {
     bool has_record = (origin->context == NULL && gm_pools_is_default(origin->pool)) || gm_origin_note(address, origin);
     if (!has_record || origin->pool != NULL) {
@@ -85,9 +86,8 @@ static bool serve_plain(CUdeviceptr *out, size_t bytes)
     }
     gm_capture_enter(&capture);
     if (!gm_capture_judges(&capture) && gm_target_current(&target)) {
-        struct gm_origin origin = {.pool = NULL};
-        served = gm_driver_ctx_get_current(&origin.context) == CUDA_SUCCESS &&
-                 allocate(&target, bytes, gm_plain_stream, out);
+        struct gm_origin origin = {.context = target.context};
+        served = allocate(&target, bytes, gm_plain_stream, out);
         if (served) {
             note(&target, *out, bytes, &origin);
         }
@@ -99,12 +99,13 @@ static bool serve_plain(CUdeviceptr *out, size_t bytes)
 }
 
 /* The record of the pool to allocate from; NULL: the driver's business. */
-static struct gm_pool_record *record_of(CUmemoryPool pool, CUdevice device)
+static inline struct gm_pool_record *record_of(CUmemoryPool pool, CUdevice device)
 {
     return pool == current_pool ? gm_pools_find_current(device) : gm_pools_find(pool, device);
 }
 
-static bool serve_on_stream(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+static inline __attribute__((always_inline)) bool serve_on_stream(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
+                                                                  CUstream stream)
 {
     struct gm_capture_scope capture;
     struct gm_target target;
@@ -126,7 +127,10 @@ static bool serve_on_stream(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     return served;
 }
 
-/* Gives idle memory back: the current device's, or that of the others. Whether there was any. */
+/*
+ * Gives idle memory back: the current device's, or that of the others. Whether the driver is to be asked again: of the
+ * current device also where there was none, for another thread may just have given it back.
+ */
 static bool make_room(bool of_others)
 {
     struct gm_capture_scope capture;
@@ -137,7 +141,7 @@ static bool make_room(bool of_others)
     bool released = gm_target_trim(of_others) > 0;
     gm_capture_leave(&capture);
     gm_process_leave();
-    return released;
+    return released || !of_others;
 }
 
 /* The driver's answer to an allocation from a pool, of which the pool's figures must hear. */
@@ -162,26 +166,27 @@ static CUresult from_pool(CUresult rc)
     })
 
 /*
- * Serves by @serve, else gives the answer of @call; both again when there was no room and idle memory of ours was given
- * back: first that of the current device, in the wrong pieces or of other contexts, then that of others, on which the
- * stream or pool may be. What a vain attempt to serve has taken is given back, too, before the driver is asked.
+ * Serves by @serve, else gives the answer of @call; both again when there was no room, after idle memory of ours was
+ * given back: first that of the current device, in the wrong pieces or of other contexts, then that of others, on which
+ * the stream or pool may be. What a vain attempt to serve has taken is given back, too, before the driver is asked.
  */
 #define SERVE_OR_CALL(serve, call)                                                                                     \
     do {                                                                                                               \
-        if (serve) {                                                                                                   \
-            return CUDA_SUCCESS;                                                                                       \
-        }                                                                                                              \
-        CUresult rc = call;                                                                                            \
-        for (int others = 0; rc == CUDA_ERROR_OUT_OF_MEMORY && others <= 1; others++) {                                \
-            if (make_room(others != 0)) {                                                                              \
-                if (serve) {                                                                                           \
-                    return CUDA_SUCCESS;                                                                               \
-                }                                                                                                      \
-                (void)make_room(others != 0);                                                                          \
-                rc = call;                                                                                             \
+        int emptied = 0;                                                                                               \
+        for (;;) {                                                                                                     \
+            if (serve) {                                                                                               \
+                return CUDA_SUCCESS;                                                                                   \
             }                                                                                                          \
+            if (emptied != 0) {                                                                                        \
+                (void)make_room(emptied == 2);                                                                         \
+            }                                                                                                          \
+            CUresult rc = call;                                                                                        \
+            do {                                                                                                       \
+                if (rc != CUDA_ERROR_OUT_OF_MEMORY || emptied == 2) {                                                  \
+                    return rc;                                                                                         \
+                }                                                                                                      \
+            } while (!make_room(emptied++ != 0));                                                                      \
         }                                                                                                              \
-        return rc;                                                                                                     \
     } while (0)
 
 CUresult gm_hook_mem_alloc(CUdeviceptr *out, size_t bytes)
@@ -269,7 +274,7 @@ CUresult gm_hook_mem_create(CUmemGenericAllocationHandle *out, size_t size, cons
 enum outcome { DRIVERS, DONE };
 
 /* The allocator that @address belongs to; NULL: not ours. Not NULL: gm_process_leave() must follow. */
-static struct gmlake *enter_owner(CUdeviceptr address)
+static inline struct gmlake *enter_owner(CUdeviceptr address)
 {
     if (!gm_process_is_served()) {
         return NULL;
@@ -285,6 +290,11 @@ static struct gmlake *enter_owner(CUdeviceptr address)
 static bool driver_frees(CUresult *answer)
 {
     CUcontext context;
+    struct gm_target target;
+    if (gm_target_is_known(&target)) {
+        *answer = CUDA_SUCCESS;
+        return true;
+    }
     *answer = gm_target_some_context_ended() ? gm_driver_mem_free(0) : gm_driver_ctx_get_current(&context);
     return *answer == CUDA_SUCCESS || *answer == CUDA_ERROR_NOT_INITIALIZED;
 }
@@ -298,16 +308,36 @@ static void count_out(const struct gmlake *owner, const struct gm_origin *origin
 }
 
 /* Frees in the order of @stream or, where that is NULL, so that work of any stream may still use the block. */
-static bool give_back(struct gmlake *owner, CUdeviceptr address, const CUstream *stream)
+static inline int free_block(struct gmlake *owner, CUdeviceptr address, const CUstream *stream, uint64_t *bytes)
+{
+    return stream != NULL ? gm_registry_free(owner, address, *stream, bytes)
+                          : gm_registry_free_sync(owner, address, bytes);
+}
+
+/* The same of a block that may have a record. */
+static __attribute__((noinline)) bool give_back_recorded(struct gmlake *owner, CUdeviceptr address,
+                                                         const CUstream *stream)
 {
     uint64_t bytes;
     struct gm_origin origin = gm_origin_take(address);
-    int rc = stream != NULL ? gm_registry_free(owner, address, *stream, &bytes)
-                            : gm_registry_free_sync(owner, address, &bytes);
+    int rc = free_block(owner, address, stream, &bytes);
     if (rc == 0) {
         count_out(owner, &origin, bytes);
     } else if (origin.context != NULL || origin.pool != NULL || origin.id != 0 || origin.sync_memops) {
         (void)gm_origin_note(address, &origin);
+    }
+    return rc == 0;
+}
+
+static inline bool give_back(struct gmlake *owner, CUdeviceptr address, const CUstream *stream)
+{
+    uint64_t bytes;
+    if (!gm_origin_is_empty()) {
+        return give_back_recorded(owner, address, stream);
+    }
+    int rc = free_block(owner, address, stream, &bytes);
+    if (rc == 0) {
+        gm_pools_remove(gm_pools_default(gm_registry_device(owner)), bytes);
     }
     return rc == 0;
 }
@@ -332,7 +362,7 @@ static enum outcome free_plain(CUdeviceptr address, CUresult *answer)
 }
 
 /* Frees in the order of @stream; false: it is no stream of the block's device and served context, or it failed. */
-static bool free_ordered(struct gmlake *owner, CUdeviceptr address, CUstream stream)
+static inline bool free_ordered(struct gmlake *owner, CUdeviceptr address, CUstream stream)
 {
     struct gm_target target;
     bool done = false;
@@ -347,13 +377,13 @@ static bool free_ordered(struct gmlake *owner, CUdeviceptr address, CUstream str
 }
 
 /* Any other stream is waited for here. A stream that cannot be waited for cannot be freed on. */
-static bool free_from_stream(struct gmlake *owner, CUdeviceptr address, CUstream stream)
+static inline bool free_from_stream(struct gmlake *owner, CUdeviceptr address, CUstream stream)
 {
     return free_ordered(owner, address, stream) ||
            (gm_driver_stream_synchronize(stream) == CUDA_SUCCESS && give_back(owner, address, NULL));
 }
 
-static enum outcome free_on_stream(CUdeviceptr address, CUstream stream)
+static inline __attribute__((always_inline)) enum outcome free_on_stream(CUdeviceptr address, CUstream stream)
 {
     struct gm_capture_scope capture;
     struct gmlake *owner = enter_owner(address);

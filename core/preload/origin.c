@@ -3,7 +3,6 @@
  */
 #include "origin.h"
 
-#include "block_table.h"
 #include "lock.h"
 
 /* The driver counts its identities from 1: ours are far above. */
@@ -15,13 +14,13 @@ struct record {
 };
 
 static struct gm_lock lock = GM_LOCK_INIT(GM_RANK_ORIGIN); /* guards everything below */
-static struct gm_block_table records = GM_BLOCK_TABLE_OF(struct record);
+struct gm_block_table gm_origin_records = GM_BLOCK_TABLE_OF(struct record);
 static uint64_t identities; /* given out */
 
 bool gm_origin_note(CUdeviceptr address, const struct gm_origin *origin)
 {
     gm_lock_take(&lock);
-    struct record *record = gm_block_table_make(&records, address);
+    struct record *record = gm_block_table_make(&gm_origin_records, address);
     if (record != NULL) {
         record->origin = *origin;
     }
@@ -32,11 +31,11 @@ bool gm_origin_note(CUdeviceptr address, const struct gm_origin *origin)
 struct gm_origin gm_origin_of(CUdeviceptr address)
 {
     struct gm_origin origin = {.context = NULL};
-    if (gm_block_table_is_empty(&records)) {
+    if (gm_origin_is_empty()) {
         return origin;
     }
     gm_lock_take(&lock);
-    const struct record *record = gm_block_table_find(&records, address);
+    const struct record *record = gm_block_table_find(&gm_origin_records, address);
     if (record != NULL) {
         origin = record->origin;
     }
@@ -47,14 +46,14 @@ struct gm_origin gm_origin_of(CUdeviceptr address)
 struct gm_origin gm_origin_take(CUdeviceptr address)
 {
     struct gm_origin origin = {.context = NULL};
-    if (gm_block_table_is_empty(&records)) {
+    if (gm_origin_is_empty()) {
         return origin;
     }
     gm_lock_take(&lock);
-    struct record *record = gm_block_table_find(&records, address);
+    struct record *record = gm_block_table_find(&gm_origin_records, address);
     if (record != NULL) {
         origin = record->origin;
-        gm_block_table_remove(&records, record);
+        gm_block_table_remove(&gm_origin_records, record);
     }
     gm_lock_drop(&lock);
     return origin;
@@ -64,7 +63,7 @@ uint64_t gm_origin_identity(CUdeviceptr address)
 {
     uint64_t id = 0;
     gm_lock_take(&lock);
-    struct record *record = gm_block_table_make(&records, address);
+    struct record *record = gm_block_table_make(&gm_origin_records, address);
     if (record != NULL) {
         if (record->origin.id == 0) {
             record->origin.id = FIRST_IDENTITY + identities++;
@@ -78,7 +77,7 @@ uint64_t gm_origin_identity(CUdeviceptr address)
 bool gm_origin_set_sync_memops(CUdeviceptr address, bool on)
 {
     gm_lock_take(&lock);
-    struct record *record = gm_block_table_make(&records, address);
+    struct record *record = gm_block_table_make(&gm_origin_records, address);
     if (record != NULL) {
         record->origin.sync_memops = on;
     }
@@ -90,12 +89,12 @@ bool gm_origin_take_next_of(CUcontext context, size_t *cursor, CUdeviceptr *addr
 {
     bool found = false;
     gm_lock_take(&lock);
-    for (size_t i = *cursor; !found && i < records.capacity; i++) {
-        struct record *record = gm_block_table_at(&records, i);
+    for (size_t i = *cursor; !found && i < gm_origin_records.capacity; i++) {
+        struct record *record = gm_block_table_at(&gm_origin_records, i);
         if (record != NULL && record->origin.context == context) {
             *address = record->address;
             *cursor = i; /* what closes the gap may be another one */
-            gm_block_table_remove(&records, record);
+            gm_block_table_remove(&gm_origin_records, record);
             found = true;
         }
     }

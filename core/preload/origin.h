@@ -11,12 +11,17 @@
 #ifndef GM_ORIGIN_H
 #define GM_ORIGIN_H
 
+#include "block_table.h"
+
 #include <cuda.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct gm_pool_record;
+
+/* The records. Written by origin.c alone. */
+extern struct gm_block_table gm_origin_records;
 
 /* Invariant: context is NULL or pool is. */
 struct gm_origin {
@@ -31,6 +36,12 @@ struct gm_origin {
  * it passes for one of the default pool.
  */
 bool gm_origin_note(CUdeviceptr address, const struct gm_origin *origin);
+
+/* Whether no block has a record: then nobody need look for one. */
+static inline bool gm_origin_is_empty(void)
+{
+    return __builtin_expect(gm_block_table_is_empty(&gm_origin_records), 1);
+}
 
 /* The record of the block that begins at @address; all zero: there is none. */
 struct gm_origin gm_origin_of(CUdeviceptr address);

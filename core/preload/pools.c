@@ -14,7 +14,10 @@
 #define DEVICES 64
 #define PAGE    ((uint64_t)2 << 20)
 
-/* Invariant: a record is in use while key is not NULL or blocks is not 0; else it may be taken for another pool. */
+/*
+ * Invariant: a record is in use while key is not NULL or blocks is not 0; else it may be taken for another pool. Those
+ * of default pools never are, and do not count their blocks: each count takes as long as a tenth of an allocation.
+ */
 struct gm_pool_record {
     _Atomic(CUmemoryPool) key;  /* the pool's handle; NULL: none, or destroyed */
     CUmemoryPool name;          /* the handle for good. Written before key */
@@ -46,18 +49,24 @@ static bool in_range(CUdevice device)
 
 /* --- records ------------------------------------------------------------------------------------------------------ */
 
-struct gm_pool_record *gm_pools_default(CUdevice device)
+static __attribute__((noinline)) void ask_default(struct gm_pool_record *record, CUdevice device)
 {
     CUmemoryPool pool;
+    if (gm_driver_device_get_default_mem_pool(&pool, device) == CUDA_SUCCESS) {
+        record->name = pool; /* the same from every thread */
+        record->device = device;
+        atomic_store_explicit(&record->key, pool, memory_order_release);
+    }
+}
+
+struct gm_pool_record *gm_pools_default(CUdevice device)
+{
     if (!in_range(device)) {
         return NULL;
     }
     struct gm_pool_record *record = &defaults[device];
-    if (atomic_load_explicit(&record->key, memory_order_acquire) == NULL &&
-        gm_driver_device_get_default_mem_pool(&pool, device) == CUDA_SUCCESS) {
-        record->name = pool; /* the same from every thread */
-        record->device = device;
-        atomic_store_explicit(&record->key, pool, memory_order_release);
+    if (__builtin_expect(atomic_load_explicit(&record->key, memory_order_acquire) == NULL, 0)) {
+        ask_default(record, device);
     }
     return record;
 }
@@ -143,7 +152,9 @@ static void refresh(struct gm_pool_record *record)
 
 void gm_pools_add(struct gm_pool_record *record, uint64_t bytes)
 {
-    atomic_fetch_add_explicit(&record->blocks, 1, memory_order_relaxed);
+    if (!gm_pools_is_default(record)) {
+        atomic_fetch_add_explicit(&record->blocks, 1, memory_order_relaxed);
+    }
     uint64_t before = atomic_fetch_add_explicit(&record->used, bytes, memory_order_relaxed);
     if (__builtin_expect(atomic_load_explicit(&mixed, memory_order_relaxed), 0) && before == 0) {
         refresh(record);
@@ -154,7 +165,9 @@ void gm_pools_add(struct gm_pool_record *record, uint64_t bytes)
 void gm_pools_remove(struct gm_pool_record *record, uint64_t bytes)
 {
     atomic_fetch_sub_explicit(&record->used, bytes, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&record->blocks, 1, memory_order_release);
+    if (!gm_pools_is_default(record)) {
+        atomic_fetch_sub_explicit(&record->blocks, 1, memory_order_release);
+    }
 }
 
 /* While nothing of ours is in a pool, the driver's own high mark is that of the whole. */

@@ -34,7 +34,7 @@ CUmemoryPool gm_pools_handle(const struct gm_pool_record *record);
 
 bool gm_pools_is_default(const struct gm_pool_record *record);
 
-/* Counts a block of ours that came from the pool, and one that went back. */
+/* Counts a block of ours that came from the pool, and one that went back. On the hot path. */
 void gm_pools_add(struct gm_pool_record *record, uint64_t bytes);
 void gm_pools_remove(struct gm_pool_record *record, uint64_t bytes);
 

@@ -57,7 +57,8 @@ static bool prepare(void)
 {
     /* The cast is for the type of a dlopen() handle; look_up() only reads. */
     void *driver = (void *)(uintptr_t)gm_driver_object();
-    if (gm_cu_fill(look_up, driver, &table) < 0 || pthread_atfork(NULL, NULL, become_transparent) != 0) {
+    if (gm_cu_fill(look_up, driver, &table) < 0 || pthread_atfork(NULL, NULL, become_transparent) != 0 ||
+        atexit(gm_target_note_end) != 0) { /* runs before the driver's, which was there first */
         return false;
     }
     gm_capture_guard(&table);

@@ -39,6 +39,9 @@ static int device_count;
 static atomic_bool several_contexts;
 static atomic_bool some_context_ended;
 
+atomic_bool gm_target_is_single;
+__thread struct gm_target gm_target_known;
+
 /* Bit d: contexts of device d are to have CU_CTX_SYNC_MEMOPS. */
 static _Atomic uint64_t sync_memops;
 
@@ -49,6 +52,8 @@ bool gm_target_start(void)
         return false;
     }
     device_count = count < DEVICES ? count : DEVICES;
+    bool single = device_count == 1 && !atomic_load(&several_contexts) && !atomic_load(&some_context_ended);
+    atomic_store(&gm_target_is_single, single);
     return true;
 }
 
@@ -64,10 +69,11 @@ static struct served *entry_of(CUcontext context)
     return NULL;
 }
 
-static bool fill(const struct served *entry, struct gm_target *out)
+static bool fill(const struct served *entry, CUcontext context, struct gm_target *out)
 {
     *out = (struct gm_target){
         .allocator = atomic_load_explicit(&entry->allocator, memory_order_acquire),
+        .context = context,
         .device = entry->device,
         .pushed = false,
     };
@@ -160,7 +166,7 @@ static bool begin(CUcontext context, struct gm_target *out)
     gm_lock_take(&lock);
     struct served *entry = begin_locked(context, device);
     gm_lock_drop(&lock);
-    if (entry == NULL || !fill(entry, out)) {
+    if (entry == NULL || !fill(entry, context, out)) {
         return false;
     }
     gm_peers_apply(device, out->allocator);
@@ -170,35 +176,39 @@ static bool begin(CUcontext context, struct gm_target *out)
     return true;
 }
 
-bool gm_target_current(struct gm_target *out)
+bool gm_target_ask_current(struct gm_target *out)
 {
     CUcontext context;
     if (!current_context(&context)) {
         return false;
     }
     const struct served *entry = entry_of(context);
-    return entry != NULL ? fill(entry, out) : begin(context, out);
+    bool found = entry != NULL ? fill(entry, context, out) : begin(context, out);
+    if (found) {
+        gm_target_known = *out;
+    }
+    return found;
 }
 
-bool gm_target_of_stream(CUstream stream, struct gm_target *out)
+bool gm_target_ask_stream(CUstream stream, struct gm_target *out)
 {
     CUcontext owner;
     CUcontext current;
     bool one = device_count == 1 && !atomic_load_explicit(&several_contexts, memory_order_relaxed);
     if (one || stream == NULL || stream == CU_STREAM_PER_THREAD) {
-        return gm_target_current(out);
+        return gm_target_ask_current(out);
     }
     if (gm_driver_stream_get_ctx(stream, &owner) != CUDA_SUCCESS ||
         gm_driver_ctx_get_current(&current) != CUDA_SUCCESS) {
         return false;
     }
     if (owner == current) {
-        return gm_target_current(out);
+        return gm_target_ask_current(out);
     }
     if (gm_driver_ctx_push_current(owner) != CUDA_SUCCESS) {
         return false;
     }
-    if (!gm_target_current(out)) {
+    if (!gm_target_ask_current(out)) {
         gm_driver_ctx_pop_current(&owner);
         return false;
     }
@@ -206,12 +216,10 @@ bool gm_target_of_stream(CUstream stream, struct gm_target *out)
     return true;
 }
 
-void gm_target_leave(const struct gm_target *target)
+void gm_target_pop(void)
 {
     CUcontext popped;
-    if (target->pushed) {
-        gm_driver_ctx_pop_current(&popped);
-    }
+    gm_driver_ctx_pop_current(&popped);
 }
 
 /* --- all of a device ---------------------------------------------------------------------------------------------- */
@@ -367,11 +375,13 @@ void gm_target_forget_stream(CUstream stream)
 void gm_target_expect_contexts(void)
 {
     atomic_store_explicit(&several_contexts, true, memory_order_relaxed);
+    atomic_store_explicit(&gm_target_is_single, false, memory_order_relaxed);
 }
 
 void gm_target_note_end(void)
 {
     atomic_store_explicit(&some_context_ended, true, memory_order_relaxed);
+    atomic_store_explicit(&gm_target_is_single, false, memory_order_relaxed);
 }
 
 bool gm_target_some_context_ended(void)
@@ -390,6 +400,7 @@ void gm_target_exclude(CUcontext context)
 
 void gm_target_suspend(CUcontext context)
 {
+    atomic_store_explicit(&gm_target_is_single, false, memory_order_relaxed);
     gm_lock_take(&lock);
     struct served *entry = context == NULL ? NULL : entry_of(context);
     if (entry != NULL) {

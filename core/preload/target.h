@@ -6,6 +6,9 @@
  *              Plain calls mean the current context; one driver call tells it. Calls on a stream mean the stream's
  *              context: the current one too, as long as there is one device and no second context was made; else the
  *              driver is asked, and the context made current meanwhile.
+ *              While there has been one device and one context, and nothing has ended, a thread that had it current
+ *              has it still, unless it has said otherwise (gm_target_forget_current()): then not even that one call
+ *              is made. Were that ever wrong, the block would still be the only context's.
  *              When a context ends, its plain blocks end with it, blocks of pools live on, and the allocator waits
  *              for the next context of its device. Allocators are never destroyed: a call of another thread may be on
  *              its way to one.
@@ -17,13 +20,27 @@
 
 #include <cuda.h>
 #include <gmlake/gmlake.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct gm_target {
     struct gmlake *allocator;
+    CUcontext context;
     CUdevice device;
     bool pushed; /* a context was made current for it */
 };
+
+/* One device, one context, and nothing has ended: never true again once it was not. Written by target.c alone. */
+extern atomic_bool gm_target_is_single;
+
+/* What this thread has current, as long as that is all there is; its allocator is NULL where it is not known. */
+extern __thread struct gm_target gm_target_known __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* To be called when the program makes another context current on this thread, or none. */
+static inline void gm_target_forget_current(void)
+{
+    gm_target_known.allocator = NULL;
+}
 
 /* Counts the devices, once, before anything else here. */
 bool gm_target_start(void);
@@ -32,9 +49,33 @@ bool gm_target_start(void);
  * The device and allocator of the current context, or of @stream; the allocator is made at first use. False: there is
  * none, or it cannot be served; nothing is to be undone then. Else gm_target_leave() must follow.
  */
-bool gm_target_current(struct gm_target *out);
-bool gm_target_of_stream(CUstream stream, struct gm_target *out);
-void gm_target_leave(const struct gm_target *target);
+bool gm_target_ask_current(struct gm_target *out);
+bool gm_target_ask_stream(CUstream stream, struct gm_target *out);
+void gm_target_pop(void);
+
+static inline bool gm_target_is_known(struct gm_target *out)
+{
+    *out = gm_target_known;
+    return __builtin_expect(out->allocator != NULL, 1) &&
+           __builtin_expect(atomic_load_explicit(&gm_target_is_single, memory_order_relaxed), 1);
+}
+
+static inline bool gm_target_current(struct gm_target *out)
+{
+    return gm_target_is_known(out) || gm_target_ask_current(out);
+}
+
+static inline bool gm_target_of_stream(CUstream stream, struct gm_target *out)
+{
+    return gm_target_is_known(out) || gm_target_ask_stream(stream, out);
+}
+
+static inline void gm_target_leave(const struct gm_target *target)
+{
+    if (__builtin_expect(target->pushed, 0)) {
+        gm_target_pop();
+    }
+}
 
 /* The @index-th allocator of @device, in no particular order; NULL: it has fewer. */
 struct gmlake *gm_target_allocator(CUdevice device, unsigned index);
@@ -70,7 +111,8 @@ void gm_target_expect_contexts(void);
 /* Leaves @context to the driver for good. */
 void gm_target_exclude(CUcontext context);
 
-/* A context has ended, and whether one ever has: a thread may then have one current that is no more. */
+/* A context has ended, or all will at the end of the process, and whether one ever has: a thread may then have one
+ * current that is no more. */
 void gm_target_note_end(void);
 bool gm_target_some_context_ended(void);
 

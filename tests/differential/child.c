@@ -79,14 +79,15 @@ bool allocation_must_fail(void)
 
 static bool prepare(const struct plan *plan)
 {
-    world = (struct world){.seed = plan->seed, .tight = plan->tight, .delayed = plan->delayed};
+    world = (struct world){
+        .seed = plan->seed, .tight = plan->tight, .delayed = plan->delayed, .devices = plan->single ? 1 : DEVICES};
     if (!find_driver() || cu[0].cuInit(0) != CUDA_SUCCESS) {
         return false;
     }
     void *misuses = dlsym(library, "simcuda_violations");
     memcpy(&world.misuses, &misuses, sizeof misuses);
     memset(world.peaks_shifted, plan->tight, sizeof world.peaks_shifted);
-    for (int device = 0; device < DEVICES; device++) {
+    for (int device = 0; device < (int)world.devices; device++) {
         world.contexts[device].device = device;
         if (cu[0].cuDevicePrimaryCtxRetain(&world.contexts[device].handle, device) != CUDA_SUCCESS ||
             cu[0].cuDeviceGetDefaultMemPool(&world.default_pools[device], device) != CUDA_SUCCESS) {
@@ -132,7 +133,7 @@ static void end_program(void)
             say("  cuMemFree_v2(block %zu): %d", i, (int)CALL(cuMemFree_v2, block->address));
         }
     }
-    for (int device = 0; device < DEVICES; device++) {
+    for (int device = 0; device < (int)world.devices; device++) {
         cuuint64_t used = 0;
         CUresult rc = CALL(cuMemPoolGetAttribute, world.default_pools[device], CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
         say("  used of device %d: %d, %llu", device, (int)rc, (unsigned long long)used);

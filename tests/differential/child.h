@@ -13,6 +13,7 @@ struct plan {
     const bool *kept; /* of each step, whether it is done; NULL: all are */
     bool tight;       /* small devices */
     bool delayed;     /* streams run late */
+    bool single;      /* one device, and one context for all of the run */
 };
 
 /*

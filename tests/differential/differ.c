@@ -67,7 +67,7 @@ static void set_environment(const struct plan *plan, bool preloaded)
     const char *library = getenv("GMLAKE_TEST_PRELOAD");
     snprintf(list, sizeof list, "%s%s%s", SANITIZER_RUNTIME, SANITIZER_RUNTIME[0] != '\0' && preloaded ? ":" : "",
              preloaded ? library : "");
-    setenv("SIMCUDA_DEVICES", "2", 1);
+    setenv("SIMCUDA_DEVICES", plan->single ? "1" : "2", 1);
     setenv("SIMCUDA_MEMORY", plan->tight ? "2G" : "16G", 1);
     setenv("SIMCUDA_STREAM_DELAY_US", plan->delayed ? "20-400" : "0", 1);
     setenv("SIMCUDA_LEAKS", "0", 1);
@@ -111,7 +111,7 @@ static struct heard run(const struct plan *plan, bool preloaded, const char *exp
         set_environment(plan, preloaded);
         alarm(RUN_SECONDS);
         execl("/proc/self/exe", "differ", "--child", seed, steps, plan->tight ? "1" : "0", plan->delayed ? "1" : "0",
-              (char *)NULL);
+              plan->single ? "1" : "0", (char *)NULL);
         _exit(127);
     }
     int status = 0;
@@ -138,7 +138,8 @@ static int be_child(char **arguments)
                         .steps = strtoul(arguments[1], NULL, 10),
                         .kept = (const bool *)kept,
                         .tight = arguments[2][0] == '1',
-                        .delayed = arguments[3][0] == '1'};
+                        .delayed = arguments[3][0] == '1',
+                        .single = arguments[4][0] == '1'};
     int status = run_child(&plan, expected[0] == '\0' ? NULL : expected);
     free(kept);
     free(expected);
@@ -330,8 +331,12 @@ static bool do_seed(const struct options *options, uint64_t seed, unsigned long 
     if (options->only != NULL) {
         memcpy(kept, options->only, options->steps * sizeof *kept);
     }
-    struct plan plan = {
-        .seed = seed, .steps = options->steps, .kept = kept, .tight = seed % 4 == 3, .delayed = seed % 3 == 1};
+    struct plan plan = {.seed = seed,
+                        .steps = options->steps,
+                        .kept = kept,
+                        .tight = seed % 4 == 3,
+                        .delayed = seed % 3 == 1,
+                        .single = seed % 5 < 2};
     struct heard bare;
     struct heard ours;
     struct difference difference = try_plan(&plan, &bare, &ours);
@@ -401,7 +406,7 @@ static struct options parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc == 6 && strcmp(argv[1], "--child") == 0) {
+    if (argc == 7 && strcmp(argv[1], "--child") == 0) {
         return be_child(argv + 2);
     }
     if (getenv("GMLAKE_TEST_PRELOAD") == NULL) {

@@ -90,7 +90,7 @@ void step_allocate_from_pool(void)
     int slot = pick_free_block();
     size_t bytes = draw_size();
     int pool = chance(80) ? pick_pool() : -1;
-    int device = (int)draw(DEVICES);
+    int device = (int)draw(world.devices);
     struct place place = pick_place();
     int form;
     CUstream stream = handle_of(place, &form);
@@ -173,7 +173,7 @@ void step_allocate_host(void)
 void step_map(void)
 {
     int slot = pick_free_block();
-    int device = (int)draw(DEVICES);
+    int device = (int)draw(world.devices);
     size_t bytes = PAGE * (1 + draw(3));
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                       .requestedHandleTypes = chance(50) ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR

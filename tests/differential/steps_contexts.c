@@ -20,13 +20,13 @@ void step_choose_context(void)
 void step_create_context(void)
 {
     int slot = DEVICES;
-    CUdevice device = (CUdevice)draw(DEVICES);
+    CUdevice device = (CUdevice)draw(world.devices);
     CUcontext context = NULL;
     CUcontext popped = NULL;
     while (slot < CONTEXTS && world.contexts[slot].handle != NULL) {
         slot++;
     }
-    if (slot == CONTEXTS) {
+    if (slot == CONTEXTS || world.devices == 1) {
         return;
     }
     CUresult rc = CALL(cuCtxCreate_v2, &context, 0, device);
@@ -95,11 +95,14 @@ void step_destroy_context(void)
 /* Host memory of the primary context stays allocated by the simulated driver, and is left alone. */
 void step_end_primary(void)
 {
-    CUdevice device = (CUdevice)draw(DEVICES);
+    CUdevice device = (CUdevice)draw(world.devices);
     CUcontext context = NULL;
     CUdeviceptr address = 4711;
     unsigned flags = 0;
     int active = 0;
+    if (world.devices == 1) {
+        return;
+    }
     CUresult rc = chance(50)   ? CALL(cuDevicePrimaryCtxRelease, device)
                   : chance(50) ? CALL(cuDevicePrimaryCtxRelease_v2, device)
                   : chance(50) ? CALL(cuDevicePrimaryCtxReset, device)

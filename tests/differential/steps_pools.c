@@ -9,7 +9,7 @@
 static CUmemoryPool some_pool(int *device)
 {
     int pool = chance(60) ? pick_pool() : -1;
-    *device = pool >= 0 ? world.pools[pool].device : (int)draw(DEVICES);
+    *device = pool >= 0 ? world.pools[pool].device : (int)draw(world.devices);
     return pool >= 0 ? world.pools[pool].handle : world.default_pools[*device];
 }
 
@@ -21,7 +21,7 @@ void step_create_pool(void)
     properties.allocType = chance(95) ? CU_MEM_ALLOCATION_TYPE_PINNED : (CUmemAllocationType)0;
     properties.handleTypes = chance(25) ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
     properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    properties.location.id = chance(95) ? (int)draw(DEVICES) : 99;
+    properties.location.id = chance(95) ? (int)draw(world.devices) : 99;
     properties.maxSize = chance(10) ? 64 * MIB : 0;
     while (slot < POOLS && world.pools[slot].handle != NULL) {
         slot++;
@@ -43,7 +43,7 @@ void step_destroy_pool(void)
 {
     int slot = pick_pool();
     if (chance(10)) {
-        say("  cuMemPoolDestroy(default): %d", (int)CALL(cuMemPoolDestroy, world.default_pools[draw(DEVICES)]));
+        say("  cuMemPoolDestroy(default): %d", (int)CALL(cuMemPoolDestroy, world.default_pools[draw(world.devices)]));
     }
     if (slot < 0 || chance(50)) {
         return;
@@ -57,7 +57,7 @@ void step_choose_pool(void)
     int device;
     CUmemoryPool pool = chance(40) ? NULL : some_pool(&device);
     if (pool == NULL) {
-        device = (int)draw(DEVICES);
+        device = (int)draw(world.devices);
         pool = world.default_pools[device];
     }
     CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = chance(95) ? device : 1 - device};
@@ -146,7 +146,7 @@ void step_open_pool(void)
                                             CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     int device;
     CUmemoryPool pool = some_pool(&device);
-    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)draw(DEVICES)},
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)draw(world.devices)},
                               .flags = all[draw(LENGTH(all))]};
     CUmemAccess_flags got = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     CUresult set = CALL(cuMemPoolSetAccess, pool, &access, chance(95));

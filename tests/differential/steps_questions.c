@@ -219,7 +219,7 @@ void step_ask_sharing(void)
     CUdeviceptr address = somewhere_in(block);
     CUmemGenericAllocationHandle handle = 0;
     CUipcMemHandle ipc;
-    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)draw(DEVICES)};
+    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)draw(world.devices)};
     unsigned long long flags = 0;
     int descriptor = -1;
     CUresult rc;

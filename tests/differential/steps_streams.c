@@ -175,7 +175,7 @@ static void work_while_capturing(CUstream stream)
         }
         break;
     case 8:
-        rc = CALL(cuMemPoolTrimTo, world.default_pools[draw(DEVICES)], 0);
+        rc = CALL(cuMemPoolTrimTo, world.default_pools[draw(world.devices)], 0);
         say("    cuMemPoolTrimTo: %d", (int)rc);
         break;
     default:

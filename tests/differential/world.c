@@ -152,7 +152,7 @@ const char *name_of_pool(CUmemoryPool handle)
             return name;
         }
     }
-    for (size_t i = 0; i < DEVICES; i++) {
+    for (size_t i = 0; i < world.devices; i++) {
         if (world.default_pools[i] == handle) {
             snprintf(name, 24, "default pool %zu", i);
             return name;

@@ -78,6 +78,7 @@ struct world {
     uint64_t capacity;           /* of each device */
     bool tight;                  /* the devices are small: allocations may fail */
     bool delayed;                /* streams run late */
+    unsigned devices;            /* 1: one device, and one context for all of the run; or DEVICES */
     int current;                 /* slot of the current context; -1: none */
     bool peaks_shifted[DEVICES]; /* highs of the device's pools are not comparable any more */
     struct block blocks[BLOCKS];

@@ -22,6 +22,44 @@ static CUstream new_stream(void)
     return stream;
 }
 
+/* What the driver says of allocations and frees with the context that is current now, if any. */
+static void allocate_and_free(CUstream stream)
+{
+    CUdeviceptr plain = 0;
+    CUdeviceptr on_default = 0;
+    CUdeviceptr on_stream = 0;
+    say("  cuMemAlloc", cu.cuMemAlloc_(&plain, 4 * MIB));
+    say("  cuMemAllocAsync", cu.cuMemAllocAsync_(&on_default, 4 * MIB, NULL));
+    say("  cuMemAllocAsync on a stream", cu.cuMemAllocAsync_(&on_stream, 4 * MIB, stream));
+    say("  cuMemFreeAsync on a stream", on_stream == 0 ? CUDA_SUCCESS : cu.cuMemFreeAsync_(on_stream, stream));
+    say("  cuMemFreeAsync", on_default == 0 ? CUDA_SUCCESS : cu.cuMemFreeAsync_(on_default, NULL));
+    say("  cuMemFree", plain == 0 ? CUDA_SUCCESS : cu.cuMemFree_(plain));
+}
+
+/* One context, which the thread has current or not: with memory that a call would be served from in either case. */
+void scenario_current(void)
+{
+    CUcontext popped = NULL;
+    start(0);
+    CUstream stream = new_stream();
+    for (int round = 0; round < 2; round++) {
+        allocate_and_free(stream);
+        say("cuCtxPushCurrent of none", cu.cuCtxPushCurrent_(NULL));
+        allocate_and_free(stream);
+        say("cuCtxPopCurrent", cu.cuCtxPopCurrent_(&popped));
+        allocate_and_free(stream);
+        say("cuCtxSetCurrent to none", cu.cuCtxSetCurrent_(NULL));
+        allocate_and_free(stream);
+        say("cuCtxPushCurrent", cu.cuCtxPushCurrent_(context));
+        allocate_and_free(stream);
+        say("cuCtxPopCurrent", cu.cuCtxPopCurrent_(&popped));
+        say_if("it was the context", popped == context);
+        allocate_and_free(stream);
+        say("cuCtxSetCurrent", cu.cuCtxSetCurrent_(context));
+    }
+    allocate_and_free(stream);
+}
+
 void scenario_contexts(void)
 {
     CUdeviceptr blocks[3];
