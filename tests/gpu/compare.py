@@ -7,9 +7,10 @@ below. One process a run; the next one imports its modules while the current one
 is appended to --out as a line of JSON, and what is in it already is not run again, so a run that --budget stopped goes
 on where it was. At the end a markdown table is printed of all that is known; --table prints it and runs nothing.
 
-live    peak of live bytes as PyTorch counts them: its requested bytes in native mode, on the same work.
+live    peak of live bytes as PyTorch counts them in that run: as asked for, where it does not count what it rounds to.
 device  peak of what NVML says is used on the device, less its value before the first allocation.
-E       live / device. Includes what is no allocation at all: kernels loaded late, libraries' own memory.
+E       live / device. Includes what is no allocation at all: kernels loaded late, libraries' own memory. With --warm
+        they are loaded by a short run before, in the same process, and E is that of allocations.
 E net   the same without that part, as measured in native mode: NVML's value at the end, less PyTorch's segments.
 """
 import argparse
@@ -48,6 +49,7 @@ def options():
     parser.add_argument("--timeout", type=float, default=120, help="seconds for one run")
     parser.add_argument("--interval", type=float, default=0.002, help="seconds between two samples of NVML")
     parser.add_argument("--alone", action="store_true", help="no imports beside a run that is measured")
+    parser.add_argument("--warm", action="store_true", help="count a second run in the same process")
     parser.add_argument("--table", action="store_true", help="only print the table of --out")
     parsed = parser.parse_args()
     unknown = set(parsed.names) - set(WORKLOADS) | set(parsed.modes.split(",")) - set(modes.MODES)
@@ -64,8 +66,10 @@ def read_results(path):
 
 def start(opt, name, mode):
     script, arguments, steps, imports, _ = WORKLOADS[name]
+    extra = ["--warm", str(max(3, steps // 3))] if opt.warm else []
     steps = max(4, round(steps * opt.steps))
-    return modes.Probe(mode, opt.gmlake, opt.workloads / script, [*arguments.split(), "--steps", str(steps)], imports)
+    return modes.Probe(mode, opt.gmlake, opt.workloads / script, [*arguments.split(), "--steps", str(steps)], imports,
+                       extra)
 
 
 def speed(result):
@@ -134,18 +138,17 @@ def losses_compared(row, native):
 
 
 def table_row(row, native):
-    live = native.get("peak_requested_bytes") or row.get("peak_allocated_bytes") or 0
+    live = (row.get("peak_requested_bytes") or row.get("peak_allocated_bytes") or 0) - row.get("base_requested_bytes", 0)
     device = row["peak_device_bytes"]
     beside = max(0, native["end_used_bytes"] - native["base_bytes"] - native["end_reserved_bytes"]) if native else 0
     ratio = f"{row['speed'] / native['speed']:.3f}" if native.get("speed") and row.get("speed") else ""
     return [row["workload"], row["mode"], f"{live / GB:.3f}", f"{device / GB:.3f}", f"{live / device:.4f}",
-            f"{live / (device - beside):.4f}", f"{row.get('peak_allocated_bytes', 0) / GB:.3f}",
-            f"{row.get('speed') or 0:.0f}", ratio, losses_compared(row, native) if native else "", str(row["run_s"])]
+            f"{live / (device - beside):.4f}", f"{row.get('speed') or 0:.0f}", ratio, losses_compared(row, native) if native else "", str(row["run_s"])]
 
 
 def print_table(rows):
     latest = {(row["workload"], row["mode"]): row for row in rows}
-    head = ["workload", "mode", "live GB", "device GB", "E", "E net", "allocated GB (its own count)", "per second",
+    head = ["workload", "mode", "live GB", "device GB", "E", "E net", "per second",
             "x native", "losses", "run s"]
     print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for name in WORKLOADS:

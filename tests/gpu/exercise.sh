@@ -1,7 +1,8 @@
 #!/bin/bash
 # exercise.sh - the programs that the preload library is tested with on the simulated driver (tests/preload), on the
 # machine's own: every scenario through the doors that programs use, without and with the library. What they print is the
-# same, but for lines that begin with "driver:".
+# same, but for lines that begin with "driver:". JOBS (8) at a time; what differs then, as others take memory meanwhile,
+# is run once more alone.
 set -u -o pipefail
 
 preload=${GMLAKE_TEST_LIB_DIR:?run this through ctest}/libgmlake_preload.so
@@ -15,26 +16,35 @@ export PLUGIN=$programs/libplugin.so
 gpus=$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
 compared=0
 
-# run PRELOAD PROGRAM DOOR SCENARIO: its output without the counts, and its exit code.
+# run FILE PRELOAD PROGRAM DOOR SCENARIO: its output without the counts, and its exit code.
 run()
 {
-    LD_PRELOAD=$1 timeout 120 "$2" "$3" "$4" 2>"$scratch/errors" | grep -v '^driver:'
-    echo "exit ${PIPESTATUS[0]}"
+    local out=$1
+    LD_PRELOAD=$2 timeout 120 "$3" "$4" "$5" 2>"$out.errors" | grep -v '^driver:' >"$out"
+    echo "exit ${PIPESTATUS[0]}" >>"$out"
 }
 
+# compare NAME PROGRAM DOOR SCENARIO: leaves NAME.difference where there is one.
 compare()
 {
-    run "" "$@" >"$scratch/bare"
-    run "$preload" "$@" >"$scratch/preloaded"
+    local name=$1
+    shift
+    run "$name.bare" "" "$@"
+    run "$name.preloaded" "$preload" "$@"
+    diff "$name.bare" "$name.preloaded" >"$name.difference" && rm "$name.difference"
+}
+
+# launch PROGRAM DOOR SCENARIO: compares in the background.
+launch()
+{
+    while (($(jobs -rp | wc -l) >= ${JOBS:-8})); do
+        wait -n
+    done
     compared=$((compared + 1))
-    if ! diff "$scratch/bare" "$scratch/preloaded" >"$scratch/difference"; then
-        echo "$2 $3: not the same (<: the driver alone, >: with GMLake)"
-        cat "$scratch/difference" "$scratch/errors"
-        failed=1
-    fi
+    printf '%s ' "${GMLAKE_IPC:-0}" "$@" >"$scratch/$compared"
+    compare "$scratch/$compared" "$@" &
 }
 
 while read -r -u 3 scenario; do
@@ -44,15 +54,29 @@ while read -r -u 3 scenario; do
     ipc) continue ;;                # below: it is the driver's only with GMLAKE_IPC=1
     devices | peers) [ "$gpus" -ge 2 ] || continue ;;
     esac
-    compare "$programs/exercise" proc0 "$scenario"
+    launch "$programs/exercise" proc0 "$scenario"
     case $scenario in
     plain | streams | thread-streams | captures)
-        compare "$programs/exercise" dlsym "$scenario"
-        compare "$programs/exercise" proc2 "$scenario"
-        compare "$programs/exercise_linked" linked "$scenario"
+        launch "$programs/exercise" dlsym "$scenario"
+        launch "$programs/exercise" proc2 "$scenario"
+        launch "$programs/exercise_linked" linked "$scenario"
         ;;
     esac
 done 3< <(sed -n 's/^SCENARIO("\([^"]*\)".*/\1/p' "$source_dir/tests/preload/scenarios.def")
-GMLAKE_IPC=1 compare "$programs/exercise" proc0 ipc
+GMLAKE_IPC=1 launch "$programs/exercise" proc0 ipc
+wait
+
+failed=0
+for difference in "$scratch"/*.difference; do
+    [ -e "$difference" ] || continue
+    name=${difference%.difference}
+    read -r ipc program door scenario <"$name"
+    GMLAKE_IPC=$ipc compare "$name" "$program" "$door" "$scenario"
+    if [ -e "$difference" ]; then
+        echo "$door $scenario: not the same (<: the driver alone, >: with GMLake)"
+        cat "$difference" "$name.preloaded.errors"
+        failed=1
+    fi
+done
 echo "$compared runs compared on $gpus GPUs"
 exit "$failed"

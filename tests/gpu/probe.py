@@ -1,17 +1,20 @@
 """probe.py - runs a PyTorch program, unchanged, and prints what it did with device memory as one PROBE line of JSON.
 
-    probe.py [--wait] [--import MODULE]... [--fill BYTES] --program SCRIPT [ARGUMENT]...
+    probe.py [--wait] [--import MODULE]... [--fill BYTES] [--warm STEPS] --program SCRIPT [ARGUMENT]...
 
 --wait: does the imports, then waits for a line on standard input before it touches the device: a JSON list of more
 arguments for SCRIPT. --fill: first takes all device memory but BYTES by a plain driver allocation, which limits the
-device for what follows.
+device for what follows. --warm: before it counts, runs SCRIPT once with --steps STEPS and has PyTorch give its cache
+back, so that the kernels and libraries are there that the device loads at their first use.
 
-The values: base_bytes, what NVML says is used on the device before the program's first allocation, with the context
-there; end_used_bytes, the same at the end; the peaks that PyTorch counts; the losses, or for serving the tokens chosen
+The values: base_bytes, what NVML says is used on the device before the program's first allocation (with --warm: of the
+second run), with the context there, and base_requested_bytes, what PyTorch has in use then; end_used_bytes, the same at the end; the peaks that PyTorch counts; the losses, or for serving the tokens chosen
 (copied to pinned memory without synchronising and without a device allocation).
 """
 import argparse
+import contextlib
 import ctypes
+import gc
 import hashlib
 import json
 import os
@@ -31,6 +34,7 @@ def arguments():
     parser.add_argument("--wait", action="store_true")
     parser.add_argument("--import", dest="imports", action="append", default=[])
     parser.add_argument("--fill", type=int)
+    parser.add_argument("--warm", type=int)
     where = sys.argv.index("--program")
     return parser.parse_args(sys.argv[1:where]), sys.argv[where + 1:]
 
@@ -40,10 +44,13 @@ class Record:
 
     def __init__(self, torch):
         self.torch = torch
+        self.on = True
         self.buffers = {dtype: [torch.empty(RECORDED_MAX, dtype=dtype, pin_memory=True), 0]
                         for dtype in (torch.float32, torch.bfloat16, torch.int64)}
 
     def take(self, value):
+        if not self.on:
+            return
         value = value.detach().reshape(-1)
         entry = self.buffers.get(value.dtype)
         if entry is None or entry[1] + value.numel() > RECORDED_MAX:
@@ -100,6 +107,26 @@ def fill(leave):
     return size
 
 
+def warm_up(torch, record, program, steps):
+    """Runs the program once, unheard; what stays of it are the kernels it has loaded and PyTorch's workspaces."""
+    record.on = False
+    argv, sys.argv = sys.argv, [*program, "--steps", str(steps)]
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        runpy.run_path(program[0], run_name="__main__")
+    sys.argv = argv
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    record.on = True
+
+
+def requested(torch, which):
+    """Bytes as the program asked for them, where PyTorch counts that; else as it rounds them."""
+    counted = torch.cuda.memory_stats()
+    return counted.get(f"requested_bytes.all.{which}") or counted[f"allocated_bytes.all.{which}"]
+
+
 def peaks(torch):
     counted = torch.cuda.memory_stats()
     return {"peak_allocated_bytes": torch.cuda.max_memory_allocated(),
@@ -127,9 +154,13 @@ def main():
         out["filler_bytes"] = fill(options.fill)
     record = Record(torch)
     watch(torch, record)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(program[0])))
+    if options.warm:
+        warm_up(torch, record, program, options.warm)
+    out["base_requested_bytes"] = requested(torch, "current") if options.warm else 0
     out["base_bytes"] = nvml.used(device)
     sys.argv = program
-    sys.path.insert(0, os.path.dirname(os.path.abspath(program[0])))
+    torch.manual_seed(0)  # for programs that do not
     code = 0
     try:
         runpy.run_path(program[0], run_name="__main__")
