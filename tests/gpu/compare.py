@@ -8,10 +8,11 @@ is appended to --out as a line of JSON, and what is in it already is not run aga
 on where it was. At the end a markdown table is printed of all that is known; --table prints it and runs nothing.
 
 live    peak of live bytes as PyTorch counts them in that run: as asked for, where it does not count what it rounds to.
-device  peak of what NVML says is used on the device, less its value before the first allocation.
+peak    of what NVML says is used on the device.
+device  the same, less its value before the first allocation.
 E       live / device. Includes what is no allocation at all: kernels loaded late, libraries' own memory. With --warm
         they are loaded by a short run before, in the same process, and E is that of allocations.
-E net   the same without that part, as measured in native mode: NVML's value at the end, less PyTorch's segments.
+E net   the same without that part, as measured in native mode: the peak on the device, less that of PyTorch's segments.
 """
 import argparse
 import json
@@ -140,15 +141,15 @@ def losses_compared(row, native):
 def table_row(row, native):
     live = (row.get("peak_requested_bytes") or row.get("peak_allocated_bytes") or 0) - row.get("base_requested_bytes", 0)
     device = row["peak_device_bytes"]
-    beside = max(0, native["end_used_bytes"] - native["base_bytes"] - native["end_reserved_bytes"]) if native else 0
     ratio = f"{row['speed'] / native['speed']:.3f}" if native.get("speed") and row.get("speed") else ""
-    return [row["workload"], row["mode"], f"{live / GB:.3f}", f"{device / GB:.3f}", f"{live / device:.4f}",
-            f"{live / (device - beside):.4f}", f"{row.get('speed') or 0:.0f}", ratio, losses_compared(row, native) if native else "", str(row["run_s"])]
+    return [row["workload"], row["mode"], f"{(row['base_bytes'] + device) / GB:.3f}", f"{live / GB:.3f}",
+            f"{device / GB:.3f}", f"{live / device:.4f}", f"{live / (device - modes.beside(native)):.4f}",
+            f"{row.get('speed') or 0:.0f}", ratio, losses_compared(row, native) if native else "", str(row["run_s"])]
 
 
 def print_table(rows):
     latest = {(row["workload"], row["mode"]): row for row in rows}
-    head = ["workload", "mode", "live GB", "device GB", "E", "E net", "per second",
+    head = ["workload", "mode", "peak GB", "live GB", "device GB", "E", "E net", "per second",
             "x native", "losses", "run s"]
     print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for name in WORKLOADS:

@@ -22,18 +22,20 @@ compared=0
 run()
 {
     local out=$1
-    LD_PRELOAD=$2 timeout 120 "$3" "$4" "$5" 2>"$out.errors" | grep -v '^driver:' >"$out"
+    LD_PRELOAD=$2 timeout -k 2 20 "$3" "$4" "$5" 2>"$out.errors" | grep -v '^driver:' >"$out"
     echo "exit ${PIPESTATUS[0]}" >>"$out"
 }
 
 # compare NAME PROGRAM DOOR SCENARIO: leaves NAME.difference where there is one.
 compare()
 {
-    local name=$1
+    local name=$1 began=$SECONDS
     shift
     run "$name.bare" "" "$@"
+    local between=$SECONDS
     run "$name.preloaded" "$preload" "$@"
     diff "$name.bare" "$name.preloaded" >"$name.difference" && rm "$name.difference"
+    echo "$2 $3: $((between - began)) s alone, $((SECONDS - between)) s with GMLake"
 }
 
 # launch PROGRAM DOOR SCENARIO: compares in the background.

@@ -67,9 +67,8 @@ def report(row, native):
         reference = native["ranks"][index] if native and native["ok"] else rank
         live = reference.get("peak_requested_bytes") or rank["peak_allocated_bytes"]
         device = rank["peak_device_bytes"]
-        beside = max(0, reference["end_used_bytes"] - reference["base_bytes"] - reference["end_reserved_bytes"])
         print(f"| {row['strategy']} | {row['mode']} | {rank['rank']} | {live / GB:.3f} | {device / GB:.3f} | "
-              f"{live / device:.4f} | {live / (device - beside):.4f} | {step_seconds(rank):.3f} | "
+              f"{live / device:.4f} | {live / (device - modes.beside(reference)):.4f} | {step_seconds(rank):.3f} | "
               f"{step_seconds(reference) / step_seconds(rank):.3f} |")
 
 

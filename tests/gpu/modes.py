@@ -145,6 +145,11 @@ def objects_in(line):
     return found
 
 
+def beside(native):
+    """Bytes of the device at the peak of a run in native mode that PyTorch's allocator had not asked for."""
+    return max(0, native["peak_device_bytes"] - native["peak_reserved_bytes"]) if native else 0
+
+
 class Probe:
     """A program under probe.py that has done its imports and waits for the device."""
 

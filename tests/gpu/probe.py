@@ -170,7 +170,7 @@ def main():
     except Exception as error:  # the line below still has to be printed
         traceback.print_exc()
         out["error"] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        if "out of memory" in str(error):
+        if "out of memory" in str(error) or "ALLOC_FAILED" in str(error):  # the second: a library's own
             out["out_of_memory"] = out["error"]
         code = 1
     try:
