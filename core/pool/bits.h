@@ -76,42 +76,40 @@ static inline uint32_t gm_bits_run_start(const uint64_t *set, uint32_t from, uin
 
 /*
  * The first page of the first @count pages in a row of [from, past) that are all in the set; @past: there are none.
- * Looks at the end of a place first: what is missing there rules out all places that reach it.
+ * *longest is raised to the most pages in a row before that.
  */
-static inline uint32_t gm_bits_find(const uint64_t *set, uint32_t from, uint32_t past, uint32_t count)
+static inline uint32_t gm_bits_find(const uint64_t *set, uint32_t from, uint32_t past, uint32_t count,
+                                    uint32_t *longest)
 {
-    uint32_t known = from; /* from @from to here all are in the set */
-    for (uint32_t end = from + count; end <= past; end = from + count) {
-        uint32_t last = end - 1;
-        uint64_t missing = ~set[last / 64] << (63 - last % 64); /* the top bit is @last */
-        while (missing == 0) {
-            last = last / 64 * 64;
-            if (last <= known) {
-                return from;
+    uint32_t word = from / 64;
+    uint64_t there = set[word] & UINT64_MAX << from % 64;
+    uint32_t start;
+    for (;;) {
+        while (there == 0) {
+            if (++word * 64 >= past) {
+                return past;
             }
-            missing = ~set[--last / 64];
+            there = set[word];
         }
-        uint32_t start = last + 1 - (uint32_t)__builtin_clzll(missing);
-        if (start <= known) {
-            return from;
+        start = word * 64 + (uint32_t)__builtin_ctzll(there);
+        uint64_t missing = ~there & -there; /* behind the first that is there */
+        uint32_t enough = count < past - start ? start + count : past;
+        while (missing == 0 && ++word * 64 < enough) {
+            there = set[word];
+            missing = ~there;
         }
-        from = start;
-        known = end;
+        uint32_t end = word * 64 + (missing == 0 ? 0 : (uint32_t)__builtin_ctzll(missing));
+        if (end >= past || end - start >= count) {
+            break;
+        }
+        *longest = end - start > *longest ? end - start : *longest;
+        there &= -missing;
     }
+    if (start < past && past - start >= count) {
+        return start;
+    }
+    *longest = start < past && past - start > *longest ? past - start : *longest;
     return past;
-}
-
-/* The most pages in a row of [from, past) that are all in the set. */
-static inline uint32_t gm_bits_longest(const uint64_t *set, uint32_t from, uint32_t past)
-{
-    uint32_t longest = 0;
-    from = gm_bits_next(set, from, past, 0);
-    while (from < past) {
-        uint32_t run_past = gm_bits_next(set, from + longest, past, UINT64_MAX);
-        longest = run_past - from;
-        from = gm_bits_find(set, run_past, past, longest + 1);
-    }
-    return longest;
 }
 
 #endif

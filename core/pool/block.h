@@ -256,6 +256,7 @@ struct gm_pool {
     uint64_t underway_bytes;   /* of counts.requested: asked for by calls that have not come back yet */
     uint64_t served_bytes;     /* ever asked for; the clock of the cut gate */
     uint32_t walk_left;        /* slots this call may still look at */
+    uint32_t walk_before;      /* units: no usable run of the gap before the place this call found is longer */
     uint64_t relieved;         /* sequence of the last look at the limits on what is kept */
     uint64_t full_until;       /* served_bytes up to which the device counts as full, for it refused memory lately */
 

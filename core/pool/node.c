@@ -280,7 +280,7 @@ static inline __attribute__((always_inline)) uint32_t divide_gap(struct gm_pool 
     if (gap_end == end) {
         gm_index_remove(pool, range, gap_index);
         gap->size = start - gap->start;
-        gap->bound = gm_min(gap->bound, gap->size);
+        gap->bound = gm_min(gm_min(gap->bound, pool->walk_before), gap->size);
         gm_index_insert(pool, range, gap_index);
         link_node(pool, range, index, gap_index, gap->next);
         return index;
@@ -292,7 +292,7 @@ static inline __attribute__((always_inline)) uint32_t divide_gap(struct gm_pool 
         struct gm_node *left = gm_node(pool, left_index);
         left->start = gap->start;
         left->size = start - gap->start;
-        left->bound = gm_min(gap->bound, left->size);
+        left->bound = gm_min(gm_min(gap->bound, pool->walk_before), left->size);
         left->state = GM_NODE_GAP;
         link_node(pool, range, left_index, before, gap_index);
         gm_index_insert(pool, range, left_index);

@@ -64,6 +64,7 @@ static inline __attribute__((always_inline)) bool search(struct gm_pool *pool, c
     const uint32_t *ranges = members->data;
     uint64_t horizon = gm_walk_horizon(pool, request->stream);
     pool->walk_left = walk_most;
+    pool->walk_before = UINT32_MAX;
     for (uint32_t i = 0; i < members->count; i++) {
         if (search_range(pool, ranges[i], request, horizon, gap, start)) {
             return true;
@@ -82,10 +83,12 @@ static uint32_t __attribute__((noinline)) units_with_rest(struct gm_pool *pool, 
     split_min = split_min < UINT32_MAX ? split_min : UINT32_MAX; /* a node's slack is 32 bits */
     const struct gm_node *node = gm_node(pool, gap);
     uint32_t all = node->start + node->size - start;
+    uint32_t before = pool->walk_before; /* that of @start, which need not be the first place for all */
     uint32_t at;
     bool whole = all > request->units && (uint64_t)(all - request->units) << GM_UNIT_SHIFT < split_min &&
                  gm_walk_fit(pool, gap, all, request->stream, gm_walk_horizon(pool, request->stream), &at) &&
                  at == start;
+    pool->walk_before = before;
     return whole ? all : request->units;
 }
 
@@ -135,6 +138,7 @@ make_place(struct gm_pool *pool, struct gm_request *request, enum gm_step *step,
         /* The lock may have been dropped: other threads' streams came, and ours may have been forgotten. */
         bool known = gm_stream_find(pool, request->handle, &request->stream) == 0;
         if (known && rc == 0) {
+            pool->walk_before = UINT32_MAX; /* no search found the place; other threads may have searched meanwhile */
             return 0;
         }
         rc = known ? 0 : another_stream(pool, request->handle, &request->stream);

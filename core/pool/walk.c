@@ -10,30 +10,28 @@
 #include "range.h"
 #include "stream.h"
 
+/* Pages [first, past). */
+struct span {
+    uint32_t first, past;
+};
+
 /*
- * The pages of @slot's chunk that are in use elsewhere, among those of [start, end) units of gap @gap. A page that
- * the gap shares with a block of this range is in use here, and so its rest is usable here.
+ * The pages under units [start, end) of @gap that no block of its range has a part of. A page shared with a block is in
+ * use here, and so its rest is usable here.
  */
-static inline uint64_t busy_elsewhere(const struct gm_node *gap, const struct gm_slot *slot,
-                                      const struct gm_chunk *chunk, uint32_t start, uint32_t end)
+static inline struct span pages_alone(const struct gm_node *gap, uint32_t start, uint32_t end)
 {
-    if (slot->page * GM_PAGE_UNITS >= start && (slot->page + slot->pages) * GM_PAGE_UNITS <= end) {
-        return chunk->busy; /* all of it, and no border */
-    }
-    uint32_t first = gm_max(start / GM_PAGE_UNITS, slot->page);
-    uint32_t last = gm_min((end - 1) / GM_PAGE_UNITS, slot->page + slot->pages - 1);
-    uint64_t busy = chunk->busy & gm_page_mask(first - slot->page, last - slot->page);
-    if (busy == 0) {
-        return 0;
-    }
-    uint32_t gap_end = gap->start + gap->size;
-    if (gap->start % GM_PAGE_UNITS != 0 && first == gap->start / GM_PAGE_UNITS) {
-        busy &= ~((uint64_t)1 << (first - slot->page));
-    }
-    if (gap_end % GM_PAGE_UNITS != 0 && last == gap_end / GM_PAGE_UNITS) {
-        busy &= ~((uint64_t)1 << (last - slot->page));
-    }
-    return busy;
+    uint32_t first = gm_max(start / GM_PAGE_UNITS, gm_pages_of_units(gap->start));
+    uint32_t past = gm_min(gm_pages_of_units(end), (gap->start + gap->size) / GM_PAGE_UNITS);
+    return (struct span){first, past};
+}
+
+/* The pages of @slot's chunk in @span that are in use, elsewhere. */
+static inline uint64_t busy_elsewhere(const struct gm_slot *slot, const struct gm_chunk *chunk, struct span span)
+{
+    uint32_t first = gm_max(span.first, slot->page);
+    uint32_t past = gm_min(span.past, slot->page + slot->pages);
+    return first < past ? chunk->busy & gm_page_mask(first - slot->page, past - 1 - slot->page) : 0;
 }
 
 /* A walk that came to nothing has looked at @chunks chunks and one more. */
@@ -44,19 +42,18 @@ static void spend(struct gm_pool *pool, ptrdiff_t chunks)
 
 /* Takes the usable bits of pages in use elsewhere from @slot and those behind it in a row. Returns the last of these.
  */
-static const struct gm_slot *mark_in_use(struct gm_pool *pool, struct gm_range *range, const struct gm_node *gap,
-                                         const struct gm_slot *slot, uint32_t end)
+static const struct gm_slot *mark_in_use(struct gm_pool *pool, struct gm_range *range, const struct gm_slot *slot,
+                                         struct span span)
 {
     for (;; slot++) {
         struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
-        uint32_t at = gm_max(slot->page * GM_PAGE_UNITS, gap->start);
-        uint64_t busy = at < end ? busy_elsewhere(gap, slot, chunk, at, end) : 0;
+        uint64_t busy = busy_elsewhere(slot, chunk, span);
         if (busy == 0) {
             return slot - 1;
         }
         gm_bits_clear(range->usable, slot->page, busy);
         gm_chunk_block(chunk, slot->place);
-        if ((slot->page + slot->pages) * GM_PAGE_UNITS >= end) {
+        if (slot->page + slot->pages >= span.past) {
             return slot;
         }
     }
@@ -110,13 +107,15 @@ static enum verdict verify(struct gm_pool *pool, struct gm_range *range, const s
     const struct gm_slot *slots = gm_slots(range);
     const struct gm_slot *first = slots + gm_range_slot(range, start / GM_PAGE_UNITS);
     const struct gm_slot *last = slots + gm_range_slot(range, (end - 1) / GM_PAGE_UNITS);
+    struct span alone = pages_alone(gap, start, end);
     const struct gm_slot *slot = first_in_doubt(pool, first, last, wanted->horizon);
     while (slot <= last) {
         const struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
-        uint64_t busy = busy_elsewhere(gap, slot, chunk, gm_max(slot->page * GM_PAGE_UNITS, start), end);
+        uint64_t busy = busy_elsewhere(slot, chunk, alone);
         if (busy != 0) {
             *page = slot->page + (uint32_t)__builtin_ctzll(busy);
-            spend(pool, mark_in_use(pool, range, gap, slot, end) - first);
+            alone.first = gm_pages_of_units(gap->start);
+            spend(pool, mark_in_use(pool, range, slot, alone) - first);
             return IN_USE;
         }
         if (!gm_stream_sees_chunk(pool, chunk, wanted->stream, wanted->horizon)) {
@@ -130,38 +129,41 @@ static enum verdict verify(struct gm_pool *pool, struct gm_range *range, const s
     return USABLE;
 }
 
-/*
- * The next place for @units of @gap on pages that are all marked usable, at or after *page: true, and its first unit in
- * *from and page in *page.
- */
-static inline bool next_place(const struct gm_range *range, const struct gm_node *gap, uint32_t units, uint32_t *page,
-                              uint32_t *from)
+/* A search of a gap for places on pages that are all marked usable. */
+struct places {
+    uint32_t from;    /* unit of the one found */
+    uint32_t page;    /* where to go on */
+    uint32_t longest; /* no more pages in a row before that are marked usable */
+};
+
+/* Whether there is a place for @units at the start of @gap, which may be inside a page. Most gaps have one. */
+static inline bool first_place(const struct gm_range *range, const struct gm_node *gap, uint32_t units,
+                               struct places *out)
 {
-    if (gap->size < units) {
-        return false;
-    }
-    if (*page == gap->start / GM_PAGE_UNITS) { /* most gaps are usable from their start, which may be inside a page */
-        uint32_t past = gm_pages_of_units(gap->start + units);
-        *page = gm_bits_next(range->usable, *page, past, UINT64_MAX);
-        if (*page == past) {
-            *page = gap->start / GM_PAGE_UNITS;
-            *from = gap->start;
-            return true;
-        }
-    }
-    uint32_t pages = gm_pages_of_units(units);
-    uint32_t past = (gap->start + gap->size - units) / GM_PAGE_UNITS + pages;
-    *page = gm_bits_find(range->usable, *page, past, pages);
-    *from = *page * GM_PAGE_UNITS;
-    return *page < past;
+    uint32_t first = gap->start / GM_PAGE_UNITS;
+    uint32_t past = gm_pages_of_units(gap->start + units);
+    out->from = gap->start;
+    out->page = gm_bits_next(range->usable, first, past, UINT64_MAX);
+    bool found = out->page == past;
+    out->longest = found ? 0 : out->page - first;
+    return found;
 }
 
-/* No place for @units was found in @gap, and no page of a chunk that is in use elsewhere was in the way of one. */
-static void lower_bound(const struct gm_range *range, struct gm_node *gap, uint32_t units)
+/* Whether there is another place for @units of @gap. */
+static __attribute__((noinline)) bool next_place(const struct gm_range *range, const struct gm_node *gap,
+                                                 uint32_t units, struct places *places)
 {
-    uint32_t past = (gap->start + gap->size - 1) / GM_PAGE_UNITS + 1;
-    uint32_t longest = gm_bits_longest(range->usable, gap->start / GM_PAGE_UNITS, past) * GM_PAGE_UNITS;
-    gap->bound = gm_min(gap->bound, gm_min(longest, units - 1));
+    uint32_t pages = gm_pages_of_units(units);
+    uint32_t end = gap->start + gap->size;
+    uint32_t past = gm_pages_of_units(end);
+    uint32_t page = gm_bits_find(range->usable, places->page, past, pages, &places->longest);
+    places->page = page;
+    places->from = page * GM_PAGE_UNITS;
+    if (page < past && places->from + units > end) { /* the last page is not all of the gap's */
+        places->longest = pages;
+        return false;
+    }
+    return page < past;
 }
 
 bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint32_t stream, uint64_t horizon,
@@ -169,19 +171,24 @@ bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint3
 {
     struct gm_node *gap = gm_node(pool, node);
     struct gm_range *range = gm_range(pool, gap->range);
-    uint32_t page = gap->start / GM_PAGE_UNITS;
-    uint32_t from;
-    bool bound_is_known = true;
     struct wanted wanted = {units, stream, horizon};
-    while (next_place(range, gap, units, &page, &from)) {
+    struct places places;
+    if (gap->size < units) {
+        return false;
+    }
+    bool found = first_place(range, gap, units, &places);
+    bool bound_is_known = true;
+    for (; found || next_place(range, gap, units, &places); found = false) {
         if (pool->walk_left == 0) {
             return false;
         }
-        switch (verify(pool, range, gap, from, &wanted, &page)) {
+        switch (verify(pool, range, gap, places.from, &wanted, &places.page)) {
         case USABLE:
-            *start = from;
+            *start = places.from;
+            pool->walk_before = bound_is_known ? places.longest * GM_PAGE_UNITS : UINT32_MAX;
             return true;
-        case IN_USE:
+        case IN_USE: /* what lies before the page in use is too short */
+            places.longest = gm_max(places.longest, places.page - places.from / GM_PAGE_UNITS);
             break;
         case NOT_YET:
             bound_is_known = false;
@@ -189,7 +196,7 @@ bool gm_walk_fit_slow(struct gm_pool *pool, uint32_t node, uint32_t units, uint3
         }
     }
     if (bound_is_known) {
-        lower_bound(range, gap, units);
+        gap->bound = gm_min(gap->bound, gm_min(places.longest * GM_PAGE_UNITS, units - 1));
     }
     return false;
 }
@@ -280,7 +287,7 @@ uint32_t gm_walk_tail(struct gm_pool *pool, uint32_t index, uint32_t stream)
         if (!gm_stream_sees(pool, chunk->stamp, stream)) {
             break;
         }
-        uint64_t busy = busy_elsewhere(gap, slot, chunk, start, gap_end);
+        uint64_t busy = busy_elsewhere(slot, chunk, pages_alone(gap, start, gap_end));
         if (busy != 0) {
             uint32_t last = 63 - (uint32_t)__builtin_clzll(busy);
             return units + end - (slot->page + last + 1) * GM_PAGE_UNITS;
@@ -302,7 +309,8 @@ uint32_t gm_walk_longest(struct gm_pool *pool, uint32_t index, uint64_t *total)
         const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, page);
         uint32_t start = gm_max(page * GM_PAGE_UNITS, gap->start);
         uint32_t end = gm_min((page + 1) * GM_PAGE_UNITS, gap_end);
-        bool usable = slot->chunk != GM_NONE && busy_elsewhere(gap, slot, gm_chunk(pool, slot->chunk), start, end) == 0;
+        struct span alone = pages_alone(gap, start, end);
+        bool usable = slot->chunk != GM_NONE && busy_elsewhere(slot, gm_chunk(pool, slot->chunk), alone) == 0;
         run = usable ? run + end - start : 0;
         *total += usable ? end - start : 0;
         longest = gm_max(longest, run);

@@ -22,19 +22,27 @@ static uint64_t next_random(void)
 
 #define PAGES 300u
 
-/* The first @count pages in a row, and the most there are. */
+/* The first @count pages in a row, and the most there are before them. */
 static void expect_runs(const uint64_t *set, const bool *model, uint32_t from, uint32_t past, uint32_t count)
 {
-    uint32_t first = past;
-    uint32_t longest = 0;
     uint32_t run = 0;
-    for (uint32_t page = from; page < past; page++) {
+    uint32_t page = from;
+    for (; page < past && run < count; page++) {
+        run = model[page] ? run + 1 : 0;
+    }
+    uint32_t first = run == count ? page - count : past;
+    uint32_t longest = 0;
+    run = 0;
+    for (page = from; page < first; page++) {
         run = model[page] ? run + 1 : 0;
         longest = gm_max(longest, run);
-        first = run == count && first == past ? page + 1 - count : first;
     }
-    assert_int_equal(gm_bits_find(set, from, past, count), first);
-    assert_int_equal(gm_bits_longest(set, from, past), longest);
+    uint32_t found = 0;
+    assert_int_equal(gm_bits_find(set, from, past, count, &found), first);
+    assert_int_equal(found, longest);
+    found = UINT32_MAX;
+    gm_bits_find(set, from, past, count, &found);
+    assert_int_equal(found, UINT32_MAX);
 }
 
 static void test_bits_against_a_model(void **unused)
