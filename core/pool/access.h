@@ -73,27 +73,27 @@ static inline uint64_t gm_chunk_size(const struct gm_chunk *chunk)
     return (uint64_t)chunk->pages << GM_PAGE_SHIFT;
 }
 
-/* Keep the set of free chunks; the pages of free chunks are the caller's to count. */
-static inline void gm_chunk_mark_free(struct gm_pool *pool, uint32_t index)
+/* The pages of chunk i where it exists and nothing of it is busy, else 0. The sum of them is the caller's to keep. */
+static inline uint8_t *gm_free_pages(const struct gm_pool *pool)
 {
-    ((uint64_t *)pool->free_bits.data)[index / 64] |= (uint64_t)1 << index % 64;
+    return pool->free_pages.data;
 }
 
-static inline void gm_chunk_mark_taken(struct gm_pool *pool, uint32_t index)
-{
-    ((uint64_t *)pool->free_bits.data)[index / 64] &= ~((uint64_t)1 << index % 64);
-}
-
-/* Whether chunk @index exists and nothing of it is busy. */
 static inline bool gm_chunk_is_free(const struct gm_pool *pool, uint32_t index)
 {
-    return ((const uint64_t *)pool->free_bits.data)[index / 64] >> index % 64 & 1;
+    return gm_free_pages(pool)[index] != 0;
 }
 
 /* Bits @first to @last of 64, both included. */
 static inline uint64_t gm_page_mask(uint32_t first, uint32_t last)
 {
     return (UINT64_MAX << first) & (UINT64_MAX >> (63 - last) % 64);
+}
+
+/* The pages of a chunk of @pages, 1 to 64. */
+static inline uint64_t gm_page_all(uint32_t pages)
+{
+    return UINT64_MAX >> -pages % 64;
 }
 
 static inline uint32_t gm_min(uint32_t a, uint32_t b)

@@ -83,7 +83,7 @@ struct gm_slot {
     uint32_t chunk;
     uint32_t page;  /* first page in the range */
     uint32_t pages; /* length; the chunk's unless dead */
-    uint8_t alias;  /* not the chunk's home */
+    uint8_t alias;  /* pages, where it is not the chunk's home; else 0 */
     uint8_t dirty;  /* in the range's dirty list */
     uint16_t place;
     uint64_t last_used; /* sequence of the last free through this slot */
@@ -246,9 +246,8 @@ struct gm_pool {
     uint64_t sync_freed;          /* nodes that ever entered that list */
     uint64_t sync_pending_bytes;  /* of those nodes, and of objects of slabs that wait for the same */
 
-    struct gm_array free_bits; /* uint64_t: bit i is set when chunk i exists and nothing of it is busy */
-    struct gm_array sizes;     /* uint8_t: the pages of chunk i once more, close together for the planner */
-    uint64_t free_chunk_pages; /* pages of those chunks */
+    struct gm_array free_pages; /* uint8_t: the pages of chunk i, 0 unless it exists and nothing of it is busy */
+    uint64_t free_chunk_pages;  /* what they sum up to */
     uint64_t busy_pages;
     uint64_t alias_pages;      /* pages mapped by alias slots */
     uint64_t alias_busy_pages; /* pages in use through alias slots */

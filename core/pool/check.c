@@ -43,8 +43,8 @@ static int check_places(const struct gm_pool *pool, uint32_t index, struct sums 
         if (slot->chunk != index || slot->page != places[i].page || slot->pages != chunk->pages || slot->place != i) {
             return BROKEN("chunk %u: its place in range %u is another slot's", index, places[i].range);
         }
-        if ((i == 0) == slot->alias) {
-            return BROKEN("chunk %u: place %u is %san alias", index, i, slot->alias ? "" : "not ");
+        if (slot->alias != (i == 0 ? 0 : chunk->pages)) {
+            return BROKEN("chunk %u: place %u has %u pages as an alias", index, i, slot->alias);
         }
         if (!gm_range_holds(range, index)) {
             return BROKEN("chunk %u is mapped in range %u, which does not know that it holds it", index,
@@ -62,19 +62,15 @@ static int check_places(const struct gm_pool *pool, uint32_t index, struct sums 
 
 static int check_chunks(const struct gm_pool *pool, struct sums *sums)
 {
-    const uint64_t *bits = pool->free_bits.data;
     for (uint32_t i = 0; i < pool->chunks.count; i++) {
         const struct gm_chunk *chunk = gm_chunk(pool, i);
-        bool listed = bits[i / 64] >> i % 64 & 1;
-        if (listed != (chunk->pages != 0 && chunk->busy == 0)) {
-            return BROKEN("chunk %u is %sin the set of free chunks", i, listed ? "" : "not ");
+        uint32_t free_pages = chunk->busy == 0 ? chunk->pages : 0;
+        if (gm_free_pages(pool)[i] != free_pages) {
+            return BROKEN("chunk %u has %u free pages as a whole, the table says %u", i, free_pages,
+                          gm_free_pages(pool)[i]);
         }
         if (chunk->pages == 0) {
             continue;
-        }
-        if (((const uint8_t *)pool->sizes.data)[i] != chunk->pages) {
-            return BROKEN("chunk %u has %u pages, the table of sizes says %u", i, chunk->pages,
-                          ((const uint8_t *)pool->sizes.data)[i]);
         }
         if (chunk->busy & ~gm_page_mask(0, chunk->pages - 1u)) {
             return BROKEN("chunk %u: pages beyond its end are busy", i);
@@ -182,7 +178,7 @@ static int use_pages(const struct gm_pool *pool, uint32_t index, const struct gm
         if (slot->chunk == GM_NONE) {
             return BROKEN("range %u: a live block lies on dead addresses at page %u", index, page);
         }
-        *stitched |= slot->alias;
+        *stitched |= slot->alias != 0;
         uint64_t bit = (uint64_t)1 << (page - slot->page);
         uint32_t *user = &sums->in_range[slot->chunk * GM_CHUNK_PAGES + (page - slot->page)];
         if (*user != 0 && *user != index + 1) {
@@ -190,7 +186,7 @@ static int use_pages(const struct gm_pool *pool, uint32_t index, const struct gm
                           index);
         }
         if (*user == 0) {
-            sums->alias_busy_pages += slot->alias;
+            sums->alias_busy_pages += slot->alias != 0;
         }
         *user = index + 1;
         sums->busy[slot->chunk] |= bit;

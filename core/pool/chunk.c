@@ -9,7 +9,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* Takes an unused entry of the chunk array, growing it and the set of free chunks when there is none. */
+/* Entries of free_pages that are looked at at once: so many are there from every chunk's on. */
+#define FREE_AT_ONCE ((uint32_t)sizeof(uint64_t))
+
+/* Takes an unused entry of the chunk array, growing it and the free pages when there is none. */
 static int take_entry(struct gm_pool *pool, uint32_t *out)
 {
     if (pool->chunk_free != GM_NONE) {
@@ -22,15 +25,10 @@ static int take_entry(struct gm_pool *pool, uint32_t *out)
     if (rc < 0) {
         return rc;
     }
-    rc = gm_array_reserve(&pool->free_bits, index / 64 + 1, sizeof(uint64_t));
+    rc = gm_array_reserve(&pool->free_pages, index + FREE_AT_ONCE, sizeof(uint8_t));
     if (rc < 0) {
         return rc;
     }
-    rc = gm_array_reserve(&pool->sizes, index + 1, sizeof(uint8_t));
-    if (rc < 0) {
-        return rc;
-    }
-    pool->free_bits.count = index / 64 + 1;
     pool->chunks.count = index + 1;
     *out = index;
     return 0;
@@ -60,10 +58,9 @@ int gm_chunk_create(struct gm_pool *pool, uint32_t pages, uint32_t *out)
         return rc;
     }
     chunk->pages = (uint16_t)pages;
-    ((uint8_t *)pool->sizes.data)[index] = (uint8_t)pages;
+    gm_free_pages(pool)[index] = (uint8_t)pages;
     pool->chunk_count++;
     pool->free_chunk_pages += pages;
-    gm_chunk_mark_free(pool, index);
     *out = index;
     return 0;
 }
@@ -71,7 +68,7 @@ int gm_chunk_create(struct gm_pool *pool, uint32_t pages, uint32_t *out)
 void gm_chunk_destroy(struct gm_pool *pool, uint32_t index)
 {
     pool->free_chunk_pages -= gm_chunk(pool, index)->pages;
-    gm_chunk_mark_taken(pool, index);
+    gm_free_pages(pool)[index] = 0;
     gm_chunk_discard(pool, index);
 }
 
@@ -134,14 +131,16 @@ void gm_chunk_remove_place(struct gm_chunk *chunk, uint32_t i)
 
 uint32_t gm_chunk_next_free(const struct gm_pool *pool, uint32_t from)
 {
-    const uint64_t *bits = pool->free_bits.data;
-    for (uint32_t word = from / 64; word < pool->free_bits.count; word++) {
-        uint64_t left = bits[word];
-        if (word == from / 64) {
-            left &= UINT64_MAX << from % 64;
-        }
-        if (left != 0) {
-            return word * 64 + (uint32_t)__builtin_ctzll(left);
+    const uint8_t *pages = gm_free_pages(pool);
+    for (; from < pool->chunks.count; from += FREE_AT_ONCE) {
+        uint64_t some;
+        memcpy(&some, pages + from, sizeof some);
+        if (some != 0) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+            return from + (uint32_t)__builtin_ctzll(some) / 8;
+#else
+            return from + (uint32_t)__builtin_clzll(some) / 8;
+#endif
         }
     }
     return GM_NONE;

@@ -51,7 +51,7 @@ static uint32_t gather(struct gm_pool *pool, struct gm_array *victims)
         const struct gm_range *range = gm_range(pool, r);
         for (uint32_t i = 0; range->size != 0 && i < range->slots.count; i++) {
             const struct gm_slot *slot = gm_slots(range) + i;
-            if (!slot->alias || slot->chunk == GM_NONE || !is_idle(pool, range, slot) ||
+            if (slot->alias == 0 || slot->chunk == GM_NONE || !is_idle(pool, range, slot) ||
                 !is_done(pool, slot->last_used)) {
                 continue;
             }

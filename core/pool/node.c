@@ -97,10 +97,9 @@ static inline __attribute__((always_inline)) void take_part(struct gm_pool *pool
     if (shared != 0) {
         pages -= (shared & (shared - 1)) == 0 ? 1 : 2; /* one at each border at most */
     }
-    if (chunk->busy == 0) {
-        gm_chunk_mark_taken(pool, slot->chunk);
-        tally->chunk_pages += chunk->pages;
-    }
+    uint8_t *free_pages = &gm_free_pages(pool)[slot->chunk];
+    tally->chunk_pages += *free_pages;
+    *free_pages = 0;
     chunk->busy |= mask;
     tally->pages += pages;
     tally->alias_pages += slot->alias ? pages : 0;
@@ -115,25 +114,31 @@ static inline __attribute__((always_inline)) bool take_pages(struct gm_pool *poo
     const struct gm_slot *slot = gm_slots(range) + gm_range_slot(range, first);
     const struct gm_slot *end = gm_slots(range) + gm_range_slot(range, last);
     struct tally tally = {0};
-    uint32_t alias = slot->alias | end->alias;
-    take_part(pool, slot, first, slot == end ? last : slot->page + slot->pages - 1, &tally);
-    /* Slots that the block covers from end to end: their chunks were free as a whole. */
-    struct gm_chunk *chunks = pool->chunks.data;
-    for (slot++; slot < end; slot++) {
-        chunks[slot->chunk].busy = UINT64_MAX >> (64 - slot->pages);
-        gm_chunk_mark_taken(pool, slot->chunk);
-        tally.pages += slot->pages;
-        tally.chunk_pages += slot->pages;
-        tally.alias_pages += slot->alias ? slot->pages : 0;
-        alias |= slot->alias;
-    }
+    bool alias = (slot->alias | end->alias) != 0;
     if (slot == end) {
+        take_part(pool, slot, first, last, &tally);
+    } else {
+        take_part(pool, slot, first, slot->page + slot->pages - 1, &tally);
         take_part(pool, end, end->page, last, &tally);
+        /* Slots that the block covers from end to end: their chunks were free as a whole. */
+        struct gm_chunk *chunks = pool->chunks.data;
+        uint8_t *free_pages = gm_free_pages(pool);
+        uint64_t pages = end->page - (slot->page + slot->pages);
+        uint64_t alias_pages = 0;
+        for (slot++; slot < end; slot++) {
+            chunks[slot->chunk].busy = gm_page_all(slot->pages);
+            free_pages[slot->chunk] = 0;
+            alias_pages += slot->alias;
+        }
+        tally.pages += pages;
+        tally.chunk_pages += pages;
+        tally.alias_pages += alias_pages;
+        alias |= alias_pages != 0;
     }
     pool->busy_pages += tally.pages;
     pool->free_chunk_pages -= tally.chunk_pages;
     pool->alias_busy_pages += tally.alias_pages;
-    return alias != 0;
+    return alias;
 }
 
 /* @pages of a chunk are free again, which a search in the range of @place may have found busy. */
@@ -175,7 +180,7 @@ static inline __attribute__((always_inline)) void drop_part(struct gm_pool *pool
     tally->pages += past - first;
     tally->alias_pages += slot->alias ? past - first : 0;
     if (chunk->busy == 0) {
-        gm_chunk_mark_free(pool, slot->chunk);
+        gm_free_pages(pool)[slot->chunk] = (uint8_t)chunk->pages;
         tally->chunk_pages += chunk->pages;
     }
     if (chunk->blocked != 0) {
@@ -196,25 +201,29 @@ static inline __attribute__((always_inline)) void drop_pages(struct gm_pool *poo
     uint32_t first_free = first * GM_PAGE_UNITS >= gap_start ? first : first + 1;
     uint32_t past_free = (last + 1) * GM_PAGE_UNITS <= gap_end ? last + 1 : last;
     struct tally tally = {0};
-    drop_part(pool, slot, first_free, gm_min(past_free, slot->page + slot->pages), stamp, &tally);
-    /* Slots that the block covers from end to end: their chunks are free as a whole. */
-    struct gm_chunk *chunks = pool->chunks.data;
-    uint64_t sequence = pool->sequence;
-    for (slot++; slot < end; slot++) {
-        struct gm_chunk *chunk = &chunks[slot->chunk];
-        slot->last_used = sequence;
-        gm_stream_stamp(pool, chunk, stamp);
-        chunk->busy = 0;
-        gm_chunk_mark_free(pool, slot->chunk);
-        tally.pages += slot->pages;
-        tally.chunk_pages += slot->pages;
-        tally.alias_pages += slot->alias ? slot->pages : 0;
-        if (chunk->blocked != 0) {
-            tell_other_ranges(pool, chunk, UINT64_MAX >> (64 - slot->pages));
-        }
-    }
     if (slot == end) {
-        drop_part(pool, end, gm_max(first_free, end->page), past_free, stamp, &tally);
+        drop_part(pool, slot, first_free, past_free, stamp, &tally);
+    } else {
+        drop_part(pool, slot, first_free, slot->page + slot->pages, stamp, &tally);
+        drop_part(pool, end, end->page, past_free, stamp, &tally);
+        /* Slots that the block covers from end to end: their chunks are free as a whole. */
+        struct gm_chunk *chunks = pool->chunks.data;
+        uint8_t *free_pages = gm_free_pages(pool);
+        uint64_t sequence = pool->sequence;
+        uint64_t pages = end->page - (slot->page + slot->pages);
+        for (slot++; slot < end; slot++) {
+            struct gm_chunk *chunk = &chunks[slot->chunk];
+            slot->last_used = sequence;
+            gm_stream_stamp(pool, chunk, stamp);
+            chunk->busy = 0;
+            free_pages[slot->chunk] = (uint8_t)slot->pages;
+            tally.alias_pages += slot->alias;
+            if (chunk->blocked != 0) {
+                tell_other_ranges(pool, chunk, gm_page_all(slot->pages));
+            }
+        }
+        tally.pages += pages;
+        tally.chunk_pages += pages;
     }
     pool->busy_pages -= tally.pages;
     pool->free_chunk_pages += tally.chunk_pages;

@@ -91,17 +91,13 @@ static int gather(struct gm_pool *pool, uint32_t stream, struct candidates *out)
         return rc;
     }
     uint32_t *seen = (uint32_t *)pool->candidates.data + pool->chunks.count;
-    const uint64_t *bits = pool->free_bits.data;
-    const uint8_t *sizes = pool->sizes.data;
+    const uint8_t *sizes = gm_free_pages(pool);
     bool one_stream = pool->stream_count <= 1;
     uint64_t horizon = gm_stream_horizon(pool, stream);
-    for (uint32_t word = 0; word < pool->free_bits.count; word++) {
-        for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
-            uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(left);
-            if (one_stream || gm_stream_sees_chunk(pool, gm_chunk(pool, i), stream, horizon)) {
-                counts[sizes[i]]++;
-                seen[total++] = i;
-            }
+    for (uint32_t i = gm_chunk_next_free(pool, 0); i != GM_NONE; i = gm_chunk_next_free(pool, i + 1)) {
+        if (one_stream || gm_stream_sees_chunk(pool, gm_chunk(pool, i), stream, horizon)) {
+            counts[sizes[i]]++;
+            seen[total++] = i;
         }
     }
     uint32_t at = 0;
@@ -140,12 +136,9 @@ uint64_t gm_plan_free_pages(struct gm_pool *pool, uint32_t stream)
     }
     uint64_t pages = 0;
     uint64_t horizon = gm_stream_horizon(pool, stream);
-    const uint64_t *bits = pool->free_bits.data;
-    for (uint32_t word = 0; word < pool->free_bits.count; word++) {
-        for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
-            const struct gm_chunk *chunk = gm_chunk(pool, word * 64 + (uint32_t)__builtin_ctzll(left));
-            pages += gm_stream_sees_chunk(pool, chunk, stream, horizon) ? chunk->pages : 0;
-        }
+    for (uint32_t i = gm_chunk_next_free(pool, 0); i != GM_NONE; i = gm_chunk_next_free(pool, i + 1)) {
+        const struct gm_chunk *chunk = gm_chunk(pool, i);
+        pages += gm_stream_sees_chunk(pool, chunk, stream, horizon) ? chunk->pages : 0;
     }
     return pages;
 }
@@ -266,7 +259,7 @@ static uint32_t pick(const struct planner *planner, uint32_t range, uint32_t pag
 {
     const struct candidates *candidates = &planner->candidates;
     const struct gm_pool *pool = planner->pool;
-    const uint8_t *sizes = pool->sizes.data;
+    const uint8_t *sizes = gm_free_pages(pool);
     uint32_t *picked = pool->picking.data;
     uint32_t past = candidates->begin[gm_min(most, GM_CHUNK_PAGES) + 1];
     uint32_t got = 0;

@@ -257,7 +257,7 @@ int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
         remove_place(pool, range, chunk_index, chunk->place_count - 1u);
         return rc;
     }
-    bool alias = chunk->place_count > 1;
+    uint8_t alias = chunk->place_count > 1 ? (uint8_t)chunk->pages : 0;
     struct gm_slot *slot = &gm_slots(range)[range->slots.count];
     *slot = (struct gm_slot){.chunk = chunk_index, .page = range->mapped, .pages = chunk->pages, .alias = alias};
     slot->place = (uint16_t)(chunk->place_count - 1u);
@@ -267,7 +267,7 @@ int gm_range_extend(struct gm_pool *pool, uint32_t index, uint32_t chunk_index)
     }
     range->slots.count++;
     mark_usable(range, slot, chunk);
-    if (alias) {
+    if (alias != 0) {
         pool->alias_pages += chunk->pages;
         mark_shared(pool, chunk);
     }
@@ -298,7 +298,7 @@ static void promote_home(struct gm_pool *pool, struct gm_chunk *chunk)
     struct gm_place home = gm_places(chunk)[0];
     struct gm_range *range = gm_range(pool, home.range);
     struct gm_slot *slot = &gm_slots(range)[gm_range_slot(range, home.page)];
-    if (slot->alias) {
+    if (slot->alias != 0) {
         slot->alias = 0;
         pool->alias_pages -= chunk->pages;
     }
@@ -321,7 +321,7 @@ void gm_range_detach(struct gm_pool *pool, uint32_t index, uint32_t page)
     struct gm_slot *slot = &gm_slots(range)[gm_range_slot(range, page)];
     struct gm_chunk *chunk = gm_chunk(pool, slot->chunk);
     gm_vmm_unmap(&pool->vmm, range->base + ((uint64_t)slot->page << GM_PAGE_SHIFT), gm_chunk_size(chunk));
-    if (slot->alias) {
+    if (slot->alias != 0) {
         pool->alias_pages -= chunk->pages;
     }
     remove_place(pool, range, slot->chunk, slot->place);
@@ -390,11 +390,11 @@ int gm_range_attach(struct gm_pool *pool, uint32_t index, uint32_t page, uint32_
     }
     struct gm_slot *slot = &gm_slots(range)[gm_range_slot(range, page)];
     slot->chunk = chunk_index;
-    slot->alias = chunk->place_count > 1;
+    slot->alias = chunk->place_count > 1 ? (uint8_t)chunk->pages : 0;
     slot->place = (uint16_t)(chunk->place_count - 1u);
     slot->last_used = pool->sequence;
     mark_usable(range, slot, chunk);
-    if (slot->alias) {
+    if (slot->alias != 0) {
         pool->alias_pages += chunk->pages;
         mark_shared(pool, chunk);
     }

@@ -94,9 +94,9 @@ void gm_pool_finish(struct gm_pool *pool)
         (void)pool->vmm.cu->ctx_pop_current(&ignored);
     }
     gm_account_uncharge(pool->vmm.reserved); /* what went with a context that is no more */
-    struct gm_array *arrays[] = {&pool->nodes,     &pool->chunks, &pool->ranges,       &pool->slabs,
-                                 &pool->free_bits, &pool->sizes,  &pool->slab_pending, &pool->candidates,
-                                 &pool->picking,   &pool->picked, &pool->parts,        &pool->slab_notes};
+    struct gm_array *arrays[] = {&pool->nodes,      &pool->chunks,       &pool->ranges,     &pool->slabs,
+                                 &pool->free_pages, &pool->slab_pending, &pool->candidates, &pool->picking,
+                                 &pool->picked,     &pool->parts,        &pool->slab_notes};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         gm_array_finish(arrays[i]);
     }
