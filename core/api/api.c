@@ -4,6 +4,7 @@
 #include "account.h"
 #include "allocator.h"
 #include "errors.h"
+#include "node.h"
 #include "registry.h"
 #include "stream.h"
 #include "tend.h"
@@ -234,7 +235,7 @@ EXPORTED int gmlake_forget_stream(struct gmlake *allocator, gmlake_stream stream
     if (!is_usable(allocator)) {
         return -ECHILD;
     }
-    gm_lock_take(&allocator->pool.lock);
+    gm_pool_enter(&allocator->pool);
     gm_stream_retire(&allocator->pool, stream);
     gm_lock_drop(&allocator->pool.lock);
     return 0;

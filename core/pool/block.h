@@ -89,11 +89,12 @@ struct gm_slot {
     uint64_t last_used; /* sequence of the last free through this slot */
 };
 
-enum gm_node_state { GM_NODE_UNUSED, GM_NODE_GAP, GM_NODE_LIVE, GM_NODE_SLAB, GM_NODE_PENDING };
+enum gm_node_state { GM_NODE_UNUSED, GM_NODE_GAP, GM_NODE_LIVE, GM_NODE_SLAB, GM_NODE_PENDING, GM_NODE_KEPT };
 
 /*
  * A piece of a range. Invariant: the nodes of a range, linked in address order, cover its mapped addresses without
- * overlap, and no two neighbours are gaps. Live, slab and pending nodes keep their pages busy.
+ * overlap, and no two neighbours are gaps. Live, slab, pending and kept nodes keep their pages busy. At most one node
+ * is kept, the pool's newest.
  */
 struct gm_node {
     uint32_t start; /* units from the range's start */
@@ -101,7 +102,7 @@ struct gm_node {
     uint32_t prev, next;
     union {
         uint32_t bound; /* gap: no usable run in it is longer than this, units */
-        uint32_t slack; /* live, pending: bytes of it that were not asked for */
+        uint32_t slack; /* live, pending, kept: bytes of it that were not asked for */
         uint32_t slab;  /* slab: index of the slab */
     };
     uint32_t link_prev, link_next; /* gap: list of its granule (0: none); pending: list of the pool */
@@ -242,6 +243,8 @@ struct gm_pool {
     CUstream plain_stream; /* its handle; while a trace is on, no stream's: then no call is a plain one */
     uint32_t slab_lists[GM_SLAB_CLASSES][GM_STREAMS_MAX];
     struct gm_array slab_pending; /* struct gm_slab_pending, oldest first */
+    uint32_t newest;              /* node carved last, nothing having been given back since; 0: none */
+    uint64_t kept_stamp;          /* of its free, while it is kept */
     uint32_t sync_pending;        /* list of nodes freed by gmlake_free_sync(), newest first */
     uint64_t sync_freed;          /* nodes that ever entered that list */
     uint64_t sync_pending_bytes;  /* of those nodes, and of objects of slabs that wait for the same */

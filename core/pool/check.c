@@ -259,6 +259,9 @@ static int check_block(const struct gm_pool *pool, uint32_t range_index, uint32_
         sums->pending_bytes += size;
         return 0;
     }
+    if (node->state == GM_NODE_KEPT) {
+        return index == pool->newest ? 0 : BROKEN("the block at node %u is kept and not the newest", index);
+    }
     sums->blocks++;
     sums->allocated += size;
     sums->requested += size - node->slack;
@@ -439,6 +442,9 @@ int gm_pool_check(struct gm_pool *pool)
     }
     if (rc == 0) {
         rc = check_totals(pool, &sums);
+    }
+    if (rc == 0 && gm_node(pool, pool->newest)->state == GM_NODE_GAP) {
+        rc = BROKEN("the newest block is node %u, a gap", pool->newest);
     }
     if (rc == 0 && !gm_stream_is_sound(pool)) {
         rc = BROKEN("the stream of plain calls is not stream %u, the last one", pool->last_stream);

@@ -8,6 +8,7 @@
 #include "cut.h"
 #include "errors.h"
 #include "evict.h"
+#include "node.h"
 #include "range.h"
 #include "slab.h"
 #include "stitch.h"
@@ -86,7 +87,7 @@ int gm_limit_settle(struct gm_pool *pool)
     pool->counts.host_waits++;
     gm_lock_drop(&pool->lock);
     CUresult code = synchronise(pool);
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     if (code != CUDA_SUCCESS) {
         return gm_error_from_driver((int)code);
     }

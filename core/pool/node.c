@@ -330,11 +330,12 @@ int gm_range_carve(struct gm_pool *pool, uint32_t gap_index, uint32_t start, uin
     block->state = GM_NODE_LIVE;
     block->stitched = take_pages(pool, range, start, units);
     range->starts[start >> range->start_shift] = index;
+    pool->newest = index;
     *out = index;
     return 0;
 }
 
-void gm_range_release(struct gm_pool *pool, uint32_t index, uint64_t stamp)
+static void release(struct gm_pool *pool, uint32_t index, uint64_t stamp)
 {
     struct gm_node *block = gm_node(pool, index);
     struct gm_range *range = gm_range(pool, block->range);
@@ -374,6 +375,21 @@ void gm_range_release(struct gm_pool *pool, uint32_t index, uint64_t stamp)
     merged->size = end - start;
     merged->bound = bound;
     gm_index_insert(pool, range, gap);
+}
+
+void gm_node_forget_newest(struct gm_pool *pool)
+{
+    uint32_t index = pool->newest;
+    pool->newest = 0;
+    if (gm_node(pool, index)->state == GM_NODE_KEPT) {
+        release(pool, index, pool->kept_stamp);
+    }
+}
+
+void gm_range_release(struct gm_pool *pool, uint32_t index, uint64_t stamp)
+{
+    gm_node_forget_newest(pool);
+    release(pool, index, stamp);
 }
 
 uint32_t gm_range_find(const struct gm_pool *pool, const struct gm_range *range, uint32_t at)

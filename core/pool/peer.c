@@ -4,6 +4,7 @@
  * CONCURRENCY  takes the pool's lock. Access is set without waiting for work on the device.
  */
 #include "access.h"
+#include "node.h"
 #include "pool.h"
 
 static int reopen_range(struct gm_pool *pool, const struct gm_range *range)
@@ -21,7 +22,7 @@ static int reopen_range(struct gm_pool *pool, const struct gm_range *range)
 
 int gm_pool_admit(struct gm_pool *pool, CUdevice peer)
 {
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     uint32_t before = pool->vmm.accessors;
     int rc = gm_vmm_admit(&pool->vmm, peer);
     for (uint32_t i = 0; rc == 0 && pool->vmm.accessors > before && i < pool->ranges.count; i++) {

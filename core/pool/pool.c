@@ -7,6 +7,7 @@
 #include "cut.h"
 #include "index.h"
 #include "limit.h"
+#include "node.h"
 #include "range.h"
 #include "recorder.h"
 #include "slab.h"
@@ -203,17 +204,9 @@ static inline __attribute__((always_inline)) struct gm_request request_for(const
                                .limit_pages = UINT64_MAX};
 }
 
-static int alloc_block(struct gm_pool *pool, size_t bytes, CUdeviceptr *out)
+/* Gives out the live node @index for a request of @bytes. */
+static inline void give_out(struct gm_pool *pool, uint32_t index, size_t bytes, CUdeviceptr *out)
 {
-    /* No smaller than a start granule of the small class: what slabs serve comes here when no slab fits any more. */
-    uint32_t units = units_of(bytes);
-    uint32_t least = GM_SLAB_MAX >> GM_UNIT_SHIFT;
-    struct gm_request request = request_for(pool, units < least ? least : units, bytes);
-    uint32_t index;
-    int rc = make_node(pool, &request, bytes, &index);
-    if (rc < 0) {
-        return rc;
-    }
     struct gm_node *node = gm_node(pool, index);
     uint64_t size = (uint64_t)node->size << GM_UNIT_SHIFT;
     node->slack = (uint32_t)(size - bytes);
@@ -223,6 +216,35 @@ static int alloc_block(struct gm_pool *pool, size_t bytes, CUdeviceptr *out)
         pool->counts.stitched_bytes += size;
     }
     *out = gm_range(pool, node->range)->base + ((CUdeviceptr)node->start << GM_UNIT_SHIFT);
+}
+
+/* Takes the newest block again, if it was freed on the stream used last and is of that size. */
+static inline bool take_newest(struct gm_pool *pool, uint32_t units)
+{
+    struct gm_node *newest = gm_node(pool, pool->newest);
+    if (newest->state != GM_NODE_KEPT || newest->size != units ||
+        pool->kept_stamp >> GM_STAMP_SHIFT != pool->last_stream) {
+        return false;
+    }
+    newest->state = GM_NODE_LIVE;
+    pool->counts.exact++;
+    return true;
+}
+
+static int alloc_block(struct gm_pool *pool, size_t bytes, CUdeviceptr *out)
+{
+    /* No smaller than a start granule of the small class: what slabs serve comes here when no slab fits any more. */
+    uint32_t units = gm_max(units_of(bytes), GM_SLAB_MAX >> GM_UNIT_SHIFT);
+    uint32_t index = pool->newest;
+    if (!take_newest(pool, units)) {
+        gm_node_forget_newest(pool);
+        struct gm_request request = request_for(pool, units, bytes);
+        int rc = make_node(pool, &request, bytes, &index);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    give_out(pool, index, bytes, out);
     return 0;
 }
 
@@ -261,6 +283,7 @@ static int __attribute__((noinline)) alloc_object(struct gm_pool *pool, size_t b
     uint32_t stream = pool->last_stream;
     CUstream handle = pool->streams[stream].handle;
     int rc = 0;
+    gm_node_forget_newest(pool);
     gm_slab_collect(pool);
     /* After a failure as well: objects may have come back while it was waited for memory. */
     while (!take_object(pool, size_class, stream, bytes, out)) {
@@ -398,6 +421,14 @@ free_behind(struct gm_pool *pool, const struct gm_range *range, CUdeviceptr addr
     return node->state == GM_NODE_SLAB ? free_object(pool, node->slab, address, stamp, bytes) : -EINVAL;
 }
 
+/* Whether the block at @node may stay as it is when it is free: not if that were more than is to be kept of the device.
+ */
+static inline bool may_keep(const struct gm_pool *pool, const struct gm_node *node)
+{
+    uint64_t free = (pool->free_chunk_pages << GM_PAGE_SHIFT) + ((uint64_t)node->size << GM_UNIT_SHIFT);
+    return free <= gm_tunable(GMLAKE_TUNABLE_release_threshold);
+}
+
 /*
  * Frees what starts at @address; @stamp says who used it last. With @owed, blocks wait for a synchronisation. *bytes
  * gets what was asked for.
@@ -430,6 +461,11 @@ static inline __attribute__((always_inline)) int free_locked(struct gm_pool *poo
         pool->sync_pending = index;
         pool->sync_freed++;
         pool->sync_pending_bytes += (uint64_t)node->size << GM_UNIT_SHIFT;
+        return 0;
+    }
+    if (index == pool->newest && may_keep(pool, node)) {
+        node->state = GM_NODE_KEPT;
+        pool->kept_stamp = stamp;
         return 0;
     }
     gm_range_release(pool, index, stamp);
@@ -490,7 +526,7 @@ int gm_pool_free_sync(struct gm_pool *pool, CUdeviceptr address, uint64_t *bytes
 
 void gm_pool_watch(struct gm_pool *pool)
 {
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     gm_stream_watch(pool);
     gm_lock_drop(&pool->lock);
 }

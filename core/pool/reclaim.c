@@ -4,6 +4,7 @@
 #include "reclaim.h"
 
 #include "limit.h"
+#include "node.h"
 #include "slab.h"
 #include "stream.h"
 
@@ -13,7 +14,7 @@
 /* One slice of @bytes; @first: nothing was given back yet, so that what is now is an event. */
 static uint64_t reclaim_slice(struct gm_pool *pool, uint64_t bytes, bool first, bool *pending)
 {
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     gm_stream_look(pool);
     gm_slab_release_empty(pool);
     uint64_t free = pool->free_chunk_pages << GM_PAGE_SHIFT;
@@ -39,7 +40,7 @@ uint64_t gm_pool_reclaim(struct gm_pool *pool, uint64_t bytes, bool *pending)
 
 void gm_pool_settle(struct gm_pool *pool)
 {
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     if (pool->sync_pending_bytes > 0 || gm_stream_is_pending(pool)) {
         (void)gm_limit_settle(pool); /* unless a capture forbids it */
     }
@@ -48,7 +49,7 @@ void gm_pool_settle(struct gm_pool *pool)
 
 void gm_pool_tend(struct gm_pool *pool)
 {
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     if (gm_limit_is_exceeded(pool)) {
         gm_stream_look(pool);
         pool->relieved = 0;

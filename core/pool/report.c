@@ -2,6 +2,7 @@
  * report.c - what the pool says of itself: statistics, and a walk over its blocks.
  */
 #include "access.h"
+#include "node.h"
 #include "pool.h"
 #include "range.h"
 #include "slab.h"
@@ -39,7 +40,7 @@ static void copy_counts(const struct gm_pool_counts *counts, struct gmlake_stats
 
 void gm_pool_stats(struct gm_pool *pool, struct gmlake_stats *out)
 {
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     const struct gm_vmm *vmm = &pool->vmm;
     copy_counts(&pool->counts, out);
     out->primitive_blocks = out->blocks - out->stitched_blocks;
@@ -151,7 +152,7 @@ int gm_pool_map(struct gm_pool *pool, int (*visit)(void *arg, const struct gmlak
                 uint64_t *operations)
 {
     int rc = 0;
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     *operations = pool->sequence;
     for (uint32_t i = next_range(pool, 0); rc == 0 && i != GM_NONE; i = next_range(pool, gm_range(pool, i)->base)) {
         rc = walk_range(pool, gm_range(pool, i), visit, arg);
@@ -199,7 +200,7 @@ static int find_locked(struct gm_pool *pool, CUdeviceptr address, struct gmlake_
 
 int gm_pool_find(struct gm_pool *pool, CUdeviceptr address, struct gmlake_block *out)
 {
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     int rc = find_locked(pool, address, out);
     gm_lock_drop(&pool->lock);
     return rc;

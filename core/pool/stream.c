@@ -3,6 +3,7 @@
  */
 #include "stream.h"
 
+#include "node.h"
 #include "recorder.h"
 
 #include "errors.h"
@@ -460,7 +461,7 @@ int gm_stream_drain(struct gm_pool *pool)
         CUstreamCaptureMode mode = enter_relaxed(pool);
         CUresult code = cu->event_synchronize(event);
         leave_relaxed(pool, mode);
-        gm_lock_take(&pool->lock);
+        gm_pool_enter(pool);
         if (code != CUDA_SUCCESS) {
             return gm_error_from_driver((int)code);
         }

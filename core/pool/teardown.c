@@ -7,6 +7,7 @@
 #include "errors.h"
 #include "evict.h"
 #include "limit.h"
+#include "node.h"
 #include "pool.h"
 #include "range.h"
 #include "slab.h"
@@ -17,7 +18,7 @@
 int gm_pool_trim(struct gm_pool *pool, uint64_t keep, uint64_t *released)
 {
     int rc = 0;
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     if (pool->sync_pending_bytes > 0) {
         rc = gm_limit_settle(pool);
     }
@@ -35,7 +36,7 @@ int gm_pool_trim(struct gm_pool *pool, uint64_t keep, uint64_t *released)
 
 void gm_pool_orphan(struct gm_pool *pool)
 {
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     pool->context = NULL;
     gm_limit_end_context(pool);
     gm_slab_release_empty(pool);
@@ -46,7 +47,7 @@ void gm_pool_orphan(struct gm_pool *pool)
 
 void gm_pool_expect_capture(struct gm_pool *pool)
 {
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     gm_stream_mark(pool);
     if (pool->sync_pending_bytes > 0) {
         (void)gm_limit_settle(pool); /* unless another capture forbids it */
@@ -56,7 +57,7 @@ void gm_pool_expect_capture(struct gm_pool *pool)
 
 void gm_pool_adopt(struct gm_pool *pool, CUcontext context)
 {
-    gm_lock_take(&pool->lock);
+    gm_pool_enter(pool);
     pool->context = context;
     gm_lock_drop(&pool->lock);
 }

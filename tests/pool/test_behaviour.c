@@ -249,6 +249,62 @@ static void early_reuse(void)
 }
 SIM_TEST(early_reuse, "SIMCUDA_MEMORY=128M", "SIMCUDA_STREAM_DELAY_US=50-900", NULL)
 
+/* A block that is freed at once is given again for as much, and is free memory for everything else. */
+static void the_newest_block_comes_back(void)
+{
+    begin();
+    gmlake_ptr kept = take(40 * MIB);
+    gmlake_ptr newest = take(3 * MIB);
+    for (int i = 0; i < 3; i++) {
+        give(newest);
+        check_all();
+        check(take(3 * MIB) == newest);
+        check_all();
+    }
+    check_number(0, gmlake_free(lake, newest, NULL));
+    check_number(-EINVAL, gmlake_free(lake, newest, NULL));
+    check_number(-EINVAL, gmlake_free_sync(lake, newest));
+    check_all();
+    struct gmlake_block block;
+    check_number(-ENOENT, gmlake_find(lake, newest, &block));
+    check_number(-EINVAL, gmlake_free(lake, newest, NULL));
+    uint64_t chunks = stats().chunks;
+    newest = take(3 * MIB);
+    give(newest);
+    gmlake_ptr half = take(3 * MIB / 2); /* in the same memory */
+    check(half == newest && stats().chunks == chunks);
+    give(half);
+    give(kept);
+    check(take(40 * MIB) == kept); /* not the newest any more, but first in its range */
+    give(kept);
+    check_all();
+    check_number(0, gmlake_trim(lake, 0, NULL));
+    check_number(0, stats().reserved);
+    end();
+}
+SIM_TEST(the_newest_block_comes_back, "SIMCUDA_MEMORY=256M", NULL)
+
+/* On another stream it is as free as any other block: when its work is done. */
+static void the_newest_block_is_its_streams(void)
+{
+    begin();
+    set("cross_stream_wait", "0");
+    CUstream first = sim_stream(CU_STREAM_NON_BLOCKING);
+    CUstream second = sim_stream(CU_STREAM_NON_BLOCKING);
+    gmlake_ptr newest = take_on(4 * MIB, first);
+    use(newest, 4 * MIB, 1, first);
+    give_on(newest, first);
+    gmlake_ptr other = take_on(4 * MIB, second);
+    check(other != newest);
+    check(take_on(4 * MIB, first) == newest);
+    check_all();
+    give_on(newest, first);
+    check_number(0, gmlake_forget_stream(lake, first));
+    check_all();
+    end();
+}
+SIM_TEST(the_newest_block_is_its_streams, "SIMCUDA_MEMORY=256M", "SIMCUDA_STREAM_DELAY_US=5000", NULL)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +319,8 @@ int main(void)
         cmocka_unit_test(test_budget_of_addresses),
         cmocka_unit_test(test_convergence),
         cmocka_unit_test(test_early_reuse),
+        cmocka_unit_test(test_the_newest_block_comes_back),
+        cmocka_unit_test(test_the_newest_block_is_its_streams),
     };
     return gm_test_result(cmocka_run_group_tests(tests, NULL, NULL));
 }
