@@ -264,6 +264,24 @@ static void neighbours_of_two_streams_are_trimmed(void)
     check_number(0, sim_device(0).in_use);
 }
 
+/* A destroyed pool leaves nothing behind where its last block was freed on a stream of another device, which is late.
+ */
+static void a_pool_ends_after_streams_of_other_devices(void)
+{
+    sim_start();
+    CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    CUmemoryPool pool;
+    CUdeviceptr block;
+    works(sim.cuMemPoolCreate(&pool, &properties));
+    sim_use(1);
+    CUstream other = sim_stream(CU_STREAM_NON_BLOCKING);
+    works(sim.cuMemAllocFromPoolAsync(&block, MIB, pool, other));
+    works(sim.cuMemFreeAsync(block, other));
+    works(sim.cuMemPoolDestroy(pool));
+    check_number(0, sim_device(0).in_use);
+}
+
 static void plain_and_pooled_mix(void)
 {
     sim_start();
@@ -303,6 +321,7 @@ SIM_TEST(two_streams_neighbours_merge_later, LATE, NULL)
 SIM_TEST(a_full_device_is_searched, LATE, "SIMCUDA_MEMORY=128M", NULL)
 SIM_TEST(pools_come_and_go, NULL)
 SIM_TEST(access_is_remembered, "SIMCUDA_DEVICES=2", NULL)
+SIM_TEST(a_pool_ends_after_streams_of_other_devices, "SIMCUDA_DEVICES=2", "SIMCUDA_STREAM_DELAY_US=100", NULL)
 SIM_TEST(neighbours_of_two_streams_are_trimmed, LATE, NULL)
 SIM_TEST(plain_and_pooled_mix, NULL)
 SIM_TEST(a_cached_pair_costs_little, NULL)
@@ -319,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_pools_come_and_go),
         cmocka_unit_test(test_access_is_remembered),
         cmocka_unit_test(test_neighbours_of_two_streams_are_trimmed),
+        cmocka_unit_test(test_a_pool_ends_after_streams_of_other_devices),
         cmocka_unit_test(test_plain_and_pooled_mix),
         cmocka_unit_test(test_a_cached_pair_costs_little),
     };

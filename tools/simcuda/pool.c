@@ -25,6 +25,22 @@ void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
     }
 }
 
+/* A stream of another device may have given a block back, too. What is waited for may free more. */
+static void wait_for_blocks(const struct sim_pool *pool)
+{
+    sim_device_wait(pool->device);
+    const struct sim_block *block = sim_heap_smaller(&pool->heap, NULL);
+    while (block != NULL) {
+        if (sim_point_past(&block->usable)) {
+            block = sim_heap_smaller(&pool->heap, block);
+        } else {
+            const struct sim_point usable = block->usable;
+            sim_point_wait(&usable);
+            block = sim_heap_smaller(&pool->heap, NULL);
+        }
+    }
+}
+
 static void trim_device(const struct sim_device *device, bool to_threshold)
 {
     for (struct sim_pool *pool = pools; pool != NULL; pool = pool->next) {
@@ -62,7 +78,7 @@ static void forget(struct sim_pool *pool)
 /* A destroyed pool goes when its last block is back and the streams are done with it. */
 static void end_pool(struct sim_pool *pool)
 {
-    sim_device_wait(pool->device);
+    wait_for_blocks(pool);
     sim_pool_trim(pool, 0);
     forget(pool);
 }
@@ -103,7 +119,7 @@ static struct sim_block *find_block(struct sim_pool *pool, uint64_t size, const 
     }
     if (block == NULL) {
         /* The device is full: what is on its way back is waited for, then free steps of all pools go. */
-        sim_device_wait(pool->device);
+        wait_for_blocks(pool);
         sim_heap_merge(&pool->heap);
         block = take(pool, size, stream);
     }
