@@ -21,6 +21,8 @@
 #define GROWTH_NS 1000000u
 
 #define GIB       ((uint64_t)1 << 30)
+/* No chunk is a larger part of the device: free pages of a chunk that is partly in use serve its own pool alone. */
+#define DEVICE_SHARE 512u
 
 bool gm_plan_is_loading(const struct gm_pool *pool)
 {
@@ -58,8 +60,9 @@ static uint64_t class_cap(enum gm_class class)
 uint32_t gm_plan_chunk_pages(const struct gm_pool *pool, uint32_t units, enum gm_class class)
 {
     uint64_t reserved = pool->vmm.reserved;
-    uint64_t most = (uint64_t)GM_CHUNK_PAGES << GM_PAGE_SHIFT;
+    uint64_t most = gm_power_below(pool->vmm.capacity / DEVICE_SHARE);
     uint64_t cap;
+    most = most < (uint64_t)GM_CHUNK_PAGES << GM_PAGE_SHIFT ? most : (uint64_t)GM_CHUNK_PAGES << GM_PAGE_SHIFT;
     if (gm_plan_is_loading(pool)) {
         cap = reserved / 250;
         cap = cap < 32u << 20 ? 32u << 20 : cap;

@@ -128,6 +128,20 @@ static void only_after_a_synchronisation_owed(void)
 }
 SIM_TEST(only_after_a_synchronisation_owed, "SIMCUDA_MEMORY=96M", "SIMCUDA_STREAM_DELAY_US=5000", NULL)
 
+/* However memory is used later: what a chunk pins that is partly in use is little of a small device, too. */
+static void chunks_are_small_parts_of_the_device(void)
+{
+    begin();
+    gmlake_ptr weights = take(512 * MIB);
+    check_number(512 / 4, stats().chunks);
+    gmlake_ptr later = take(256 * MIB);
+    check_number((512 + 256) / 4, stats().chunks);
+    give(weights);
+    give(later);
+    end();
+}
+SIM_TEST(chunks_are_small_parts_of_the_device, "SIMCUDA_MEMORY=2G", NULL)
+
 static void what_cannot_fit(void)
 {
     begin();
@@ -303,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_only_after_pending_frees),
         cmocka_unit_test(test_small_pending_frees),
         cmocka_unit_test(test_only_after_a_synchronisation_owed),
+        cmocka_unit_test(test_chunks_are_small_parts_of_the_device),
         cmocka_unit_test(test_what_cannot_fit),
         cmocka_unit_test(test_down_to_the_last_page),
         cmocka_unit_test(test_too_little_for_a_slab),

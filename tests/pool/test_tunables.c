@@ -234,7 +234,7 @@ static void chunk_max_medium(void)
     check_number(1, chunks_for(16 * MIB, "chunk_max_medium", "16M"));
     end();
 }
-SIM_TEST(chunk_max_medium, "SIMCUDA_MEMORY=1G", NULL)
+SIM_TEST(chunk_max_medium, "SIMCUDA_MEMORY=64G", NULL)
 
 static void chunk_max_large(void)
 {
@@ -245,7 +245,7 @@ static void chunk_max_large(void)
     check_number(1, chunks_for(64 * MIB, "chunk_max_large", "128M"));
     end();
 }
-SIM_TEST(chunk_max_large, "SIMCUDA_MEMORY=1G", NULL)
+SIM_TEST(chunk_max_large, "SIMCUDA_MEMORY=64G", NULL)
 
 static uint64_t grown_with_slack(const char *value)
 {
@@ -275,6 +275,7 @@ SIM_TEST(growth_slack, "SIMCUDA_MEMORY=1G", NULL)
 /* A free chunk of 64 MiB is asked for a fourth, while memory is short: the device refused some before. */
 static uint64_t cuts_with(const char *name, const char *value)
 {
+    CUdeviceptr others = sim_alloc((64 * 1024 - 256) * MIB); /* a device of 256 MiB, but for the largest chunk */
     past_loading();
     set(name, value);
     set("chunk_max_large", "64M");
@@ -292,6 +293,7 @@ static uint64_t cuts_with(const char *name, const char *value)
     give(rest);
     check_number(0, gmlake_trim(lake, 0, NULL));
     set(name, "default");
+    works(sim.cuMemFree_v2(others));
     return cuts;
 }
 
@@ -302,7 +304,7 @@ static void cut_min(void)
     check_number(0, cuts_with("cut_min", "128M"));
     end();
 }
-SIM_TEST(cut_min, "SIMCUDA_MEMORY=256M", NULL)
+SIM_TEST(cut_min, "SIMCUDA_MEMORY=64G", NULL)
 
 /* 0 never cuts, not even at the limit, where any other budget would not be asked about. */
 static void cut_budget(void)
@@ -312,7 +314,7 @@ static void cut_budget(void)
     check_number(0, cuts_with("cut_budget", "0"));
     end();
 }
-SIM_TEST(cut_budget, "SIMCUDA_MEMORY=256M", NULL)
+SIM_TEST(cut_budget, "SIMCUDA_MEMORY=64G", NULL)
 
 /* 300 MiB freed on one stream, wanted on another, with memory to grow into. */
 static struct gmlake_stats across_streams(const char *value)
@@ -359,7 +361,7 @@ static void release_threshold(void)
     check(stats().free_chunks <= 2 * MIB);
     end();
 }
-SIM_TEST(release_threshold, "SIMCUDA_MEMORY=1G", NULL)
+SIM_TEST(release_threshold, "SIMCUDA_MEMORY=64G", NULL)
 
 /* The limits belong to the process; test_account.c has the rest of what they do. */
 static void memory_max(void)
