@@ -22,6 +22,7 @@ struct gm_pool_record {
     _Atomic(CUmemoryPool) key;  /* the pool's handle; NULL: none, or destroyed */
     CUmemoryPool name;          /* the handle for good. Written before key */
     CUdevice device;            /* the same */
+    bool served;                /* the same; else the driver's alone, in the list for what is idle in it */
     _Atomic uint64_t blocks;    /* of ours that the program has */
     _Atomic uint64_t used;      /* their bytes */
     _Atomic uint64_t elsewhere; /* bytes of the pool that the driver serves, as last heard while used was not 0 */
@@ -82,7 +83,7 @@ struct gm_pool_record *gm_pools_find(CUmemoryPool pool, CUdevice device)
     }
     for (size_t i = 0; i < KNOWN; i++) {
         if (atomic_load_explicit(&known[i].key, memory_order_acquire) == pool) {
-            return known[i].device == device ? &known[i] : NULL;
+            return known[i].device == device && known[i].served ? &known[i] : NULL;
         }
     }
     return NULL;
@@ -197,48 +198,60 @@ void gm_pools_note_driver_alloc(void)
     gm_pools_note_driver_free();
 }
 
-/* What the driver's part of a pool of @device holds beyond what it keeps; *keep is that, or what is in use. */
-static uint64_t idle_in(const struct gm_pool_record *record, CUdevice device, cuuint64_t *keep)
+/* What the driver's part of a pool holds beyond what it keeps. */
+static uint64_t idle_in(CUmemoryPool pool)
 {
-    CUmemoryPool pool = atomic_load_explicit(&record->key, memory_order_acquire);
     cuuint64_t held = 0;
     cuuint64_t used = 0;
-    if (pool == NULL || record->device != device ||
-        gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held) != CUDA_SUCCESS ||
+    cuuint64_t keep = 0;
+    if (gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held) != CUDA_SUCCESS ||
         gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS ||
-        gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, keep) != CUDA_SUCCESS) {
+        gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep) != CUDA_SUCCESS) {
         return 0;
     }
-    *keep = *keep > used ? *keep : used;
-    return held > *keep ? held - *keep : 0;
+    keep = keep > used ? keep : used;
+    return held > keep ? held - keep : 0;
 }
 
-/* Of all records of @device; with @release, they give it back. The bytes. */
-static uint64_t sum_idle(CUdevice device, bool release)
+/* Has the driver's part of a pool give back all that is free in it, whatever its threshold. The bytes. */
+static uint64_t release_in(CUmemoryPool pool)
+{
+    cuuint64_t before = 0;
+    cuuint64_t after = 0;
+    bool done = gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &before) == CUDA_SUCCESS &&
+                gm_driver_mem_pool_trim_to(pool, 0) == CUDA_SUCCESS &&
+                gm_driver_mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &after) == CUDA_SUCCESS;
+    return done && before > after ? before - after : 0;
+}
+
+bool gm_pools_are_mixed(void)
+{
+    return atomic_load_explicit(&mixed, memory_order_relaxed);
+}
+
+/* Of the default pool and those that the program has created on @device. */
+static uint64_t sum_of(uint64_t (*bytes)(CUmemoryPool pool), CUdevice device)
 {
     uint64_t sum = 0;
-    if (!in_range(device) || !atomic_load_explicit(&mixed, memory_order_relaxed)) {
+    if (!in_range(device) || !gm_pools_are_mixed()) {
         return 0;
     }
     for (size_t i = 0; i <= KNOWN; i++) {
         const struct gm_pool_record *record = i < KNOWN ? &known[i] : &defaults[device];
-        cuuint64_t keep;
-        uint64_t idle = idle_in(record, device, &keep);
-        if (idle > 0 && (!release || gm_driver_mem_pool_trim_to(record->name, keep) == CUDA_SUCCESS)) {
-            sum += idle;
-        }
+        CUmemoryPool pool = atomic_load_explicit(&record->key, memory_order_acquire);
+        sum += pool != NULL && record->device == device ? bytes(pool) : 0;
     }
     return sum;
 }
 
 uint64_t gm_pools_idle(CUdevice device)
 {
-    return sum_idle(device, false);
+    return sum_of(idle_in, device);
 }
 
 uint64_t gm_pools_release_idle(CUdevice device)
 {
-    return sum_idle(device, true);
+    return sum_of(release_in, device);
 }
 
 static uint64_t whole_pages(uint64_t bytes)
@@ -376,7 +389,7 @@ static bool is_unused(const struct gm_pool_record *record)
 }
 
 /* With no record left, or two threads at it, the pool is the driver's alone. */
-static void learn(CUmemoryPool pool, CUdevice device)
+static void learn(CUmemoryPool pool, CUdevice device, bool served)
 {
     if (atomic_flag_test_and_set_explicit(&taking, memory_order_acquire)) {
         return;
@@ -388,30 +401,46 @@ static void learn(CUmemoryPool pool, CUdevice device)
     if (i < KNOWN) {
         known[i].name = pool;
         known[i].device = device;
+        known[i].served = served;
         known[i].used = known[i].elsewhere = known[i].used_high = known[i].reserved_high = 0;
         atomic_store_explicit(&known[i].key, pool, memory_order_release);
     }
     atomic_flag_clear_explicit(&taking, memory_order_release);
 }
 
-/* Destroying the current pool makes the default one current. */
-static void forget(CUmemoryPool pool)
+/* Destroying the current pool makes the default one current. Whether @pool is one that the program has created. */
+static bool forget(CUmemoryPool pool)
 {
+    bool created = false;
     for (size_t i = 0; i < KNOWN; i++) {
         CUmemoryPool key = pool;
-        atomic_compare_exchange_strong(&known[i].key, &key, NULL);
+        created |= atomic_compare_exchange_strong(&known[i].key, &key, NULL);
     }
     for (size_t i = 0; i < DEVICES; i++) {
         CUmemoryPool current = pool;
         atomic_compare_exchange_strong(&currents[i], &current, NULL);
     }
+    return created;
+}
+
+/* Nothing can be allocated from it any more, nor can it be told to give back what is free in it: now it can. */
+static void empty(CUmemoryPool pool)
+{
+    cuuint64_t none = 0;
+    struct gm_capture_scope capture;
+    gm_capture_enter(&capture);
+    if (!capture.open && gm_pools_are_mixed()) {
+        (void)gm_driver_mem_pool_set_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
+        (void)gm_driver_mem_pool_trim_to(pool, 0);
+    }
+    gm_capture_leave(&capture);
 }
 
 CUresult gm_hook_mem_pool_create(CUmemoryPool *out, const CUmemPoolProps *properties)
 {
     CUresult rc = gm_driver_mem_pool_create(out, properties);
-    if (rc == CUDA_SUCCESS && is_simple(properties)) {
-        learn(*out, properties->location.id);
+    if (rc == CUDA_SUCCESS && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+        learn(*out, properties->location.id, is_simple(properties));
     }
     return rc;
 }
@@ -419,8 +448,9 @@ CUresult gm_hook_mem_pool_create(CUmemoryPool *out, const CUmemPoolProps *proper
 /* Blocks of ours that came from the pool stay, as the driver's do, until they are freed. */
 CUresult gm_hook_mem_pool_destroy(CUmemoryPool pool)
 {
-    if (pool != NULL) {
-        forget(pool); /* before the call: another thread may be given the handle right after it */
+    /* Before the call: another thread may be given the handle right after it. */
+    if (pool != NULL && forget(pool) && gm_process_is_served()) {
+        empty(pool);
     }
     return gm_driver_mem_pool_destroy(pool);
 }

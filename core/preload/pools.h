@@ -6,7 +6,8 @@
  *
  * STRUCTURE    The pools that may be served have a record: the device's default pool, and those the program has created
  *              with no property but their device. All others are the driver's: exportable, imported, bounded, unknown.
- *              A device whose current pool has no record is not served on streams at all.
+ *              A device whose current pool has no record is not served on streams at all. Those of the driver's that
+ *              the program has created are in the list, too, for what is idle in them.
  *              A record counts the bytes of ours in use, and keeps what the driver's part of the pool held when it last
  *              changed, so that the high mark is that of the sum.
  * CONCURRENCY  atomics. A record is used again when its pool is destroyed and its last block freed.
@@ -42,11 +43,19 @@ void gm_pools_remove(struct gm_pool_record *record, uint64_t bytes);
 void gm_pools_note_driver_alloc(void);
 void gm_pools_note_driver_free(void);
 
+/* The driver has ever served an allocation from a pool: it may hold memory for pools. */
+bool gm_pools_are_mixed(void);
+
 /*
  * Bytes that the driver's part of the pools of @device holds beyond what it keeps when it next synchronises: for a
- * program without us that was at its last cuMemFree(). And gives them back; the bytes. Both in RELAXED capture mode.
+ * program without us that was at its last cuMemFree(). In RELAXED capture mode.
  */
 uint64_t gm_pools_idle(CUdevice device);
+
+/*
+ * At the limit: all that is free there goes back to the device, as it does where the driver is at the limit of a pool.
+ * The bytes. In RELAXED capture mode.
+ */
 uint64_t gm_pools_release_idle(CUdevice device);
 
 /* The device of a pool that may be served; -1: it is another pool. */

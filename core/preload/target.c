@@ -3,6 +3,7 @@
  */
 #include "target.h"
 
+#include "capture.h"
 #include "hooks.h"
 #include "lock.h"
 #include "origin.h"
@@ -292,11 +293,24 @@ size_t gm_target_trim_device(CUdevice device, size_t keep)
     return sum;
 }
 
+/*
+ * The driver gives memory of its pools back once the work that used it is done and waited for, as a plain free of
+ * memory from one does; of a pool that the program has destroyed there is no other way to have it.
+ */
+static void wait_for_pools(void)
+{
+    if (gm_pools_are_mixed() && atomic_load_explicit(&gm_capture_count, memory_order_relaxed) == 0) {
+        (void)gm_driver_ctx_synchronize();
+        (void)gm_target_synchronize_others();
+    }
+}
+
 size_t gm_target_trim(bool of_others)
 {
     CUdevice current = -1;
     size_t sum = 0;
     (void)gm_driver_ctx_get_device(&current);
+    wait_for_pools();
     for (CUdevice device = 0; device < device_count; device++) {
         if ((device != current) == of_others) {
             sum += gm_target_trim_device(device, 0) + gm_pools_release_idle(device);

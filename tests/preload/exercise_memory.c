@@ -324,6 +324,61 @@ void scenario_room(void)
     say("cuMemFree", cu.cuMemFree_(address));
 }
 
+static CUmemoryPool pool_with(CUmemAllocationHandleType handles)
+{
+    CUmemoryPool pool;
+    CUmemPoolProps properties;
+    cuuint64_t all = UINT64_MAX;
+    memset(&properties, 0, sizeof properties);
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.handleTypes = handles;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    need("cuMemPoolCreate", cu.cuMemPoolCreate_(&pool, &properties));
+    need("cuMemPoolSetAttribute", cu.cuMemPoolSetAttribute_(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+    return pool;
+}
+
+/* Leaves @bytes in @pool that nobody uses, for its threshold is high. */
+static void leave_idle(CUmemoryPool pool, size_t bytes)
+{
+    CUdeviceptr address;
+    need("cuMemAllocFromPoolAsync", cu.cuMemAllocFromPoolAsync_(&address, bytes, pool, NULL));
+    need("cuMemFreeAsync", cu.cuMemFreeAsync_(address, NULL));
+    need("cuStreamSynchronize", cu.cuStreamSynchronize_(NULL));
+}
+
+/*
+ * On a device of 1 GiB. The driver takes what is idle in pools when it has no room for a pool, as it has not where some
+ * is idle in another pool whose memory we use for any: the program finds room for plain memory afterwards.
+ */
+void scenario_room_of_pools(void)
+{
+    CUdeviceptr ordered;
+    CUdeviceptr plain;
+    CUdeviceptr last;
+    start(0);
+    for (int destroyed = 0; destroyed < 2; destroyed++) {
+        CUmemoryPool ours = pool_with(CU_MEM_HANDLE_TYPE_NONE);
+        CUmemoryPool drivers = pool_with(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        leave_idle(ours, 300 * MIB);
+        need("cuMemAllocFromPoolAsync", cu.cuMemAllocFromPoolAsync_(&last, MIB, drivers, NULL));
+        leave_idle(drivers, 580 * MIB);
+        if (destroyed) {
+            say("cuMemPoolDestroy", cu.cuMemPoolDestroy_(drivers));
+        }
+        say("on a stream", cu.cuMemAllocAsync_(&ordered, 300 * MIB, NULL));
+        say("plain", cu.cuMemAlloc_(&plain, 600 * MIB));
+        use("holds its bytes", plain, MIB);
+        say("cuMemFree", cu.cuMemFree_(plain));
+        say("cuMemFreeAsync", cu.cuMemFreeAsync_(ordered, NULL));
+        say("cuMemFree", cu.cuMemFree_(last));
+        say("cuMemPoolDestroy", cu.cuMemPoolDestroy_(ours));
+        if (!destroyed) {
+            say("cuMemPoolDestroy", cu.cuMemPoolDestroy_(drivers));
+        }
+    }
+}
+
 /* With a limit of 64 MiB for the process, whoever serves. */
 void scenario_limit(void)
 {

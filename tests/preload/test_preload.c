@@ -321,6 +321,16 @@ static void idle_memory_makes_room_for_the_driver(void **state)
     expect_served(&run, "cuMemAlloc_v2");
 }
 
+static void what_is_idle_in_the_drivers_pools_makes_room(void **state)
+{
+    (void)state;
+    run_set_environment("SIMCUDA_MEMORY=1G");
+    struct run run = exercise(EXERCISE, "proc0", "room-of-pools");
+    run_clear_environment();
+    assert_int_equal(run_driver_count(&run, "cuMemAllocAsync"), 0);
+    run_free(&run);
+}
+
 /* The lines of the scenario with the code that each call should give. */
 static const char limit_lines[] = "plain: 2\n"
                                   "on a stream: 2\n"
@@ -456,6 +466,7 @@ int main(void)
         cmocka_unit_test(a_child_forked_before_the_start_is_served),
         cmocka_unit_test(virtual_memory_of_the_program_is_untouched),
         cmocka_unit_test(idle_memory_makes_room_for_the_driver),
+        cmocka_unit_test(what_is_idle_in_the_drivers_pools_makes_room),
         cmocka_unit_test(nobody_gets_more_than_memory_max),
         cmocka_unit_test(the_kill_switch_leaves_everything_to_the_driver),
         cmocka_unit_test(the_tunable_enabled_leaves_new_memory_to_the_driver),
