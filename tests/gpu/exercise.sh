@@ -2,7 +2,8 @@
 # exercise.sh - the programs that the preload library is tested with on the simulated driver (tests/preload), on the
 # machine's own: every scenario through the doors that programs use, without and with the library. What they print is the
 # same, but for lines that begin with "driver:". JOBS (8) at a time; what differs then, as others take memory meanwhile,
-# is run once more alone.
+# is run once more alone. What does not end with the driver alone is not compared: threads' default streams may hang it,
+# when their thread ends with stream-ordered frees on them (driver 580).
 set -u -o pipefail
 
 preload=${GMLAKE_TEST_LIB_DIR:?run this through ctest}/libgmlake_preload.so
@@ -72,6 +73,10 @@ failed=0
 for difference in "$scratch"/*.difference; do
     [ -e "$difference" ] || continue
     name=${difference%.difference}
+    if grep -q '^exit 124' "$name.bare" && ! grep -q '^exit 124' "$name.preloaded"; then
+        compared=$((compared - 1))
+        continue
+    fi
     read -r ipc program door scenario <"$name"
     GMLAKE_IPC=$ipc compare "$name" "$program" "$door" "$scenario"
     if [ -e "$difference" ]; then
