@@ -120,7 +120,7 @@ enum gm_class {
     GM_CLASS_COUNT
 };
 
-#define GM_GRANULE_FANOUT 64u
+#define GM_GRANULE_FANOUT 32u
 #define GM_START_SLAB     (UINT32_C(1) << 31)
 
 /*

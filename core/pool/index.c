@@ -172,7 +172,7 @@ static inline uint64_t group_at_least(const int32_t *bounds, int32_t units)
     }
     return granules;
 }
-_Static_assert(GM_GRANULE_FANOUT == 64, "a bit each");
+_Static_assert(GM_GRANULE_FANOUT <= 64, "a bit each");
 
 /* The first index in [from, count) whose bound is at least @units; @count, a multiple of LANES, if none. */
 static inline uint32_t first_at_least(const int32_t *bounds, uint32_t from, uint32_t count, int32_t units)

@@ -3,7 +3,7 @@
  *
  * STRUCTURE    A range is divided into granules; a gap is listed in the granule its end lies in, so carving from its
  *              low side and freeing into it from the left leave the lists alone. Two levels of upper bounds (one a
- *              granule, one for each 64 granules) lead to the first granule worth a look. Bounds rise at once and
+ *              granule, one for each 32 granules) lead to the first granule worth a look. Bounds rise at once and
  *              are lowered when a search finds them stale.
  * CONCURRENCY  the pool's lock is held.
  */
