@@ -53,8 +53,11 @@ bool gm_target_start(void)
         return false;
     }
     device_count = count < DEVICES ? count : DEVICES;
-    bool single = device_count == 1 && !atomic_load(&several_contexts) && !atomic_load(&some_context_ended);
-    atomic_store(&gm_target_is_single, single);
+    /* Said first and taken back: whoever makes or ends a context meanwhile takes it back, too, if not seen here. */
+    atomic_store(&gm_target_is_single, device_count == 1);
+    if (atomic_load(&several_contexts) || atomic_load(&some_context_ended)) {
+        atomic_store(&gm_target_is_single, false);
+    }
     return true;
 }
 
@@ -388,14 +391,14 @@ void gm_target_forget_stream(CUstream stream)
 
 void gm_target_expect_contexts(void)
 {
-    atomic_store_explicit(&several_contexts, true, memory_order_relaxed);
-    atomic_store_explicit(&gm_target_is_single, false, memory_order_relaxed);
+    atomic_store(&several_contexts, true);
+    atomic_store(&gm_target_is_single, false);
 }
 
 void gm_target_note_end(void)
 {
-    atomic_store_explicit(&some_context_ended, true, memory_order_relaxed);
-    atomic_store_explicit(&gm_target_is_single, false, memory_order_relaxed);
+    atomic_store(&some_context_ended, true);
+    atomic_store(&gm_target_is_single, false);
 }
 
 bool gm_target_some_context_ended(void)
@@ -414,7 +417,7 @@ void gm_target_exclude(CUcontext context)
 
 void gm_target_suspend(CUcontext context)
 {
-    atomic_store_explicit(&gm_target_is_single, false, memory_order_relaxed);
+    atomic_store(&gm_target_is_single, false);
     gm_lock_take(&lock);
     struct served *entry = context == NULL ? NULL : entry_of(context);
     if (entry != NULL) {
