@@ -19,8 +19,11 @@
 #define RANGE_NS  10000u
 /* What a page of growth is worth in driver time: a stitch of 30 chunks. */
 #define GROWTH_NS 1000000u
+/* What a page of a whole chunk is worth that a request of so many pages leaves to others: a mapping for 16 of them. */
+#define SPARED_NS    (ALIAS_NS / 16)
+#define SPARED_PAGES 256u
 
-#define GIB       ((uint64_t)1 << 30)
+#define GIB          ((uint64_t)1 << 30)
 /* No chunk is a larger part of the device: free pages of a chunk that is partly in use serve its own pool alone. */
 #define DEVICE_SHARE 512u
 
@@ -338,13 +341,35 @@ static bool pick_larger(const struct planner *planner, uint32_t range, uint32_t 
     return false;
 }
 
+static void want_parts(struct planner *planner)
+{
+    if (!planner->has_parts) {
+        planner->has_parts = gather_parts(planner->pool, planner->request->stream, &planner->largest_hole) == 0;
+    }
+}
+
+/* Adds to @plan the free end of a partly used chunk, the best on @side for @pages. Returns the pages it is good for. */
+static uint32_t add_end(const struct planner *planner, struct gm_plan *plan, enum side side, uint32_t pages)
+{
+    const struct part *part = best_part(planner->pool, side, pages, plan->range, plan->prefix);
+    if (part == NULL) {
+        return 0;
+    }
+    if (side == PREFIX) {
+        plan->prefix = part->chunk;
+    } else {
+        plan->suffix = part->chunk;
+        plan->suffix_pages = part->suffix;
+    }
+    plan->cost_ns += ALIAS_NS;
+    return gm_min(pages, pages_of(part, side));
+}
+
 /* Completes @plan, which picks too little, with parts of chunks and growth by what is still missing. */
 static void plan_rest(struct planner *planner, struct gm_plan *plan, uint32_t pages)
 {
     struct gm_pool *pool = planner->pool;
-    if (!planner->has_parts) {
-        planner->has_parts = gather_parts(pool, planner->request->stream, &planner->largest_hole) == 0;
-    }
+    want_parts(planner);
     uint32_t all = gm_pages_of_units(planner->request->units);
     const struct part *hole = NULL;
     if (planner->largest_hole >= all) {
@@ -357,20 +382,9 @@ static void plan_rest(struct planner *planner, struct gm_plan *plan, uint32_t pa
         plan->cost_ns = ALIAS_NS;
         return;
     }
-    const struct part *prefix = best_part(pool, PREFIX, pages, plan->range, GM_NONE);
-    if (prefix != NULL) {
-        plan->prefix = prefix->chunk;
-        pages -= gm_min(pages, prefix->prefix);
-        plan->cost_ns += ALIAS_NS;
-    }
+    pages -= add_end(planner, plan, PREFIX, pages);
     if (pages > 0 && plan->have == 0) {
-        const struct part *suffix = best_part(pool, SUFFIX, pages, plan->range, plan->prefix);
-        if (suffix != NULL) {
-            plan->suffix = suffix->chunk;
-            plan->suffix_pages = suffix->suffix;
-            pages -= gm_min(pages, suffix->suffix);
-            plan->cost_ns += ALIAS_NS;
-        }
+        pages -= add_end(planner, plan, SUFFIX, pages);
     }
     plan->grow_pages = pages;
     plan->over_bound = pages > 0;
@@ -396,6 +410,44 @@ static void keep_if_best(struct planner *planner, struct gm_plan *plan)
         planner->pool->picked = planner->pool->picking;
         planner->pool->picking = kept;
     }
+}
+
+/* Considers @plan with the free ends of partly used chunks on @sides, if whole chunks fit exactly between them. */
+static void consider_ends(struct planner *planner, struct gm_plan plan, unsigned sides, uint32_t pages, uint32_t whole)
+{
+    uint32_t left = pages;
+    plan.cost_ns = 0;
+    for (enum side side = PREFIX; side <= SUFFIX; side++) {
+        if (sides >> side & 1) {
+            uint32_t end = add_end(planner, &plan, side, left);
+            if (end == 0 || end == left) {
+                return;
+            }
+            left -= end;
+        }
+    }
+    if (pick_chunks(planner, plan.range, left, &plan.picked) != left) {
+        return;
+    }
+    uint64_t cost_ns = plan.cost_ns + (uint64_t)plan.picked * ALIAS_NS;
+    uint64_t spared_ns = (uint64_t)(whole - left) * SPARED_NS;
+    plan.cost_ns = cost_ns > spared_ns ? cost_ns - spared_ns : 0;
+    keep_if_best(planner, &plan);
+}
+
+/*
+ * A large block needs whole chunks, but at its ends: where other large ones may follow it, those are what runs out,
+ * while free pages of partly used chunks are left over. Considers these in place of some of the @whole pages that @plan
+ * picks.
+ */
+static void spare_chunks(struct planner *planner, const struct gm_plan *plan, uint32_t pages, uint32_t whole)
+{
+    want_parts(planner);
+    if (plan->have == 0) {
+        consider_ends(planner, *plan, 1u << PREFIX | 1u << SUFFIX, pages, whole);
+        consider_ends(planner, *plan, 1u << SUFFIX, pages, whole);
+    }
+    consider_ends(planner, *plan, 1u << PREFIX, pages, whole);
 }
 
 /* Considers appending to @range (GM_NONE: a new one), of which the last @have units are usable. */
@@ -440,6 +492,9 @@ static void consider(struct planner *planner, uint32_t range, uint32_t have)
         plan = whole;
     }
     keep_if_best(planner, &plan);
+    if (got >= pages && gm_pages_of_units(planner->request->units) >= SPARED_PAGES) {
+        spare_chunks(planner, &whole, pages, got);
+    }
 }
 
 static void consider_ranges(struct planner *planner)

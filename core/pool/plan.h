@@ -4,7 +4,8 @@
  * STRUCTURE    A plan appends to the end of one range: what is usable there already, free pages at the end of a
  *              partly used chunk, whole free chunks, new chunks, free pages at the start of a partly used chunk; or
  *              one partly used chunk with a hole that is large enough. The cheapest plan in modelled driver time
- *              wins, where growth beyond the bound costs most of all.
+ *              wins, where growth beyond the bound costs most of all, and a large block saves what whole chunks it
+ *              spares by beginning and ending in partly used ones.
  *              Deciding changes nothing: stitch.h carries a plan out.
  * CONCURRENCY  the pool's lock is held.
  */

@@ -221,6 +221,45 @@ static void convergence(void)
 }
 SIM_TEST(convergence, "SIMCUDA_MEMORY=16G", "SIMCUDA_BACKING=0", NULL)
 
+/* A large block begins and ends in partly used chunks, and leaves whole ones: they can be given back, or serve others.
+ */
+static void ends_before_whole_chunks(void)
+{
+    begin();
+    set("chunk_max_large", "128M");
+    set("growth_slack", "0");
+    give(take(1024 * MIB)); /* not the first memory of a program any more */
+    check_number(0, gmlake_trim(lake, 0, NULL));
+    gmlake_ptr first = take(128 * MIB); /* a chunk each */
+    gmlake_ptr second = take(128 * MIB);
+    for (int i = 0; i < 20; i++) {
+        blocks[i] = take(64 * MIB);
+    }
+    give(first);
+    give(second);
+    gmlake_ptr head = take(64 * MIB);
+    gmlake_ptr busy = take(128 * MIB); /* the end of the first, the start of the second */
+    give(head);
+    for (int i = 1; i < 18; i += 2) {
+        give(blocks[i]);
+    }
+    uint64_t reserved = stats().reserved;
+    gmlake_ptr large = take(9 * 64 * MIB); /* as much as there is in whole chunks */
+    check_number(reserved, stats().reserved);
+    check_number(0, gmlake_trim(lake, 0, NULL));
+    check_number(reserved - 2 * 64 * MIB, stats().reserved);
+    check_all();
+    give(large);
+    give(busy);
+    for (int i = 0; i < 20; i++) {
+        if (i % 2 == 0 || i > 17) {
+            give(blocks[i]);
+        }
+    }
+    end();
+}
+SIM_TEST(ends_before_whole_chunks, "SIMCUDA_MEMORY=4G", "SIMCUDA_BACKING=0", NULL)
+
 /* A free with work under way, an allocation on another stream, with each way of telling when it is done. */
 static void early_reuse(void)
 {
@@ -318,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_most_then_more),
         cmocka_unit_test(test_budget_of_addresses),
         cmocka_unit_test(test_convergence),
+        cmocka_unit_test(test_ends_before_whole_chunks),
         cmocka_unit_test(test_early_reuse),
         cmocka_unit_test(test_the_newest_block_comes_back),
         cmocka_unit_test(test_the_newest_block_is_its_streams),
