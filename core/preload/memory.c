@@ -128,6 +128,56 @@ static inline __attribute__((always_inline)) bool serve_on_stream(CUdeviceptr *o
 }
 
 /*
+ * The record of a bounded pool; NULL: it is another pool. Where *valid, the driver has nothing against @stream and puts
+ * nothing into a graph.
+ */
+static __attribute__((noinline)) struct gm_pool_record *bounded_record_of(CUmemoryPool pool, CUstream stream,
+                                                                          bool *valid)
+{
+    struct gm_target target;
+    CUdevice device = -1;
+    *valid = false;
+    if (!gm_process_is_served() || !gm_process_enter()) {
+        return NULL;
+    }
+    if (gm_target_of_stream(stream, &target)) {
+        *valid = atomic_load_explicit(&gm_capture_count, memory_order_relaxed) == 0;
+        device = target.device;
+        gm_target_leave(&target);
+    }
+    gm_process_leave();
+    return gm_pools_find_bounded(pool, device);
+}
+
+/*
+ * A bounded pool is the driver's, but what is free in it may lie in other pieces than without us, for we have it wait
+ * less. What its bound allows is served then, from memory that any stream may use: that of the device, whosever it is.
+ */
+static __attribute__((noinline)) bool serve_within_bound(CUdeviceptr *out, size_t bytes, struct gm_pool_record *record,
+                                                         CUstream stream)
+{
+    struct gm_capture_scope capture;
+    struct gm_target target;
+    bool served = false;
+    if (record == NULL || !enter_to_serve(out, bytes)) {
+        return false;
+    }
+    gm_capture_enter(&capture);
+    if (!gm_capture_judges(&capture) && !gm_capture_holds(&capture, stream) &&
+        gm_pools_have_room(record, bytes, false) && gm_target_ask_device(gm_pools_device(record), &target)) {
+        struct gm_origin origin = {.pool = record};
+        served = allocate(&target, bytes, gm_plain_stream, out);
+        if (served) {
+            note(&target, *out, bytes, &origin);
+        }
+        gm_target_leave(&target);
+    }
+    gm_capture_leave(&capture);
+    gm_process_leave();
+    return served;
+}
+
+/*
  * Gives idle memory back: the current device's, or that of the others. Whether the driver is to be asked again: of the
  * current device also where there was none, for another thread may just have given it back.
  */
@@ -165,6 +215,17 @@ static CUresult from_pool(CUresult rc)
         rc_;                                                                                                           \
     })
 
+/* The same for @bytes from a pool, within its bound if it has one. */
+#define WITHIN_BOUND(out, bytes, pool, stream, call)                                                                   \
+    __extension__({                                                                                                    \
+        bool valid_;                                                                                                   \
+        struct gm_pool_record *bounded_ = bounded_record_of(pool, stream, &valid_);                                    \
+        bool asked_ = bounded_ == NULL || !valid_ || gm_pools_have_room(bounded_, bytes, true);                        \
+        CUresult code_ = asked_ ? WITHIN_LIMIT(out, bytes, from_pool(call)) : CUDA_ERROR_OUT_OF_MEMORY;                \
+        bool refused_ = code_ == CUDA_ERROR_OUT_OF_MEMORY;                                                             \
+        (refused_ && serve_within_bound(out, bytes, bounded_, stream)) ? CUDA_SUCCESS : code_;                         \
+    })
+
 /*
  * Serves by @serve, else gives the answer of @call; both again when there was no room, after idle memory of ours was
  * given back: first that of the current device, in the wrong pieces or of other contexts, then that of others, on which
@@ -194,29 +255,52 @@ CUresult gm_hook_mem_alloc(CUdeviceptr *out, size_t bytes)
     SERVE_OR_CALL(serve_plain(out, bytes), WITHIN_LIMIT(out, bytes, gm_driver_mem_alloc(out, bytes)));
 }
 
+/* The driver's part of the calls on streams is out of the way of what is served. */
+static __attribute__((cold, noinline)) CUresult ask_async(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+    return WITHIN_BOUND(out, bytes, current_pool, legacy_stream(stream), gm_driver_mem_alloc_async(out, bytes, stream));
+}
+
 CUresult gm_hook_mem_alloc_async(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, legacy_stream(stream)),
-                  WITHIN_LIMIT(out, bytes, from_pool(gm_driver_mem_alloc_async(out, bytes, stream))));
+    SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, legacy_stream(stream)), ask_async(out, bytes, stream));
+}
+
+static __attribute__((cold, noinline)) CUresult ask_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+    return WITHIN_BOUND(out, bytes, current_pool, thread_stream(stream),
+                        gm_driver_mem_alloc_async_ptsz(out, bytes, stream));
 }
 
 CUresult gm_hook_mem_alloc_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, thread_stream(stream)),
-                  WITHIN_LIMIT(out, bytes, from_pool(gm_driver_mem_alloc_async_ptsz(out, bytes, stream))));
+    SERVE_OR_CALL(serve_on_stream(out, bytes, current_pool, thread_stream(stream)), ask_async_ptsz(out, bytes, stream));
+}
+
+static __attribute__((cold, noinline)) CUresult ask_from_pool(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
+                                                              CUstream stream)
+{
+    return WITHIN_BOUND(out, bytes, pool, legacy_stream(stream),
+                        gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream));
 }
 
 CUresult gm_hook_mem_alloc_from_pool_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
     SERVE_OR_CALL(pool != NULL && serve_on_stream(out, bytes, pool, legacy_stream(stream)),
-                  WITHIN_LIMIT(out, bytes, from_pool(gm_driver_mem_alloc_from_pool_async(out, bytes, pool, stream))));
+                  ask_from_pool(out, bytes, pool, stream));
+}
+
+static __attribute__((cold, noinline)) CUresult ask_from_pool_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
+                                                                   CUstream stream)
+{
+    return WITHIN_BOUND(out, bytes, pool, thread_stream(stream),
+                        gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream));
 }
 
 CUresult gm_hook_mem_alloc_from_pool_async_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    SERVE_OR_CALL(
-        pool != NULL && serve_on_stream(out, bytes, pool, thread_stream(stream)),
-        WITHIN_LIMIT(out, bytes, from_pool(gm_driver_mem_alloc_from_pool_async_ptsz(out, bytes, pool, stream))));
+    SERVE_OR_CALL(pool != NULL && serve_on_stream(out, bytes, pool, thread_stream(stream)),
+                  ask_from_pool_ptsz(out, bytes, pool, stream));
 }
 
 /* Rows as far apart as the driver has put such rows before; false: it has yet to say, or must judge the call. */

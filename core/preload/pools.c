@@ -19,12 +19,13 @@
  * of default pools never are, and do not count their blocks: each count takes as long as a tenth of an allocation.
  */
 struct gm_pool_record {
-    _Atomic(CUmemoryPool) key;  /* the pool's handle; NULL: none, or destroyed */
-    CUmemoryPool name;          /* the handle for good. Written before key */
-    CUdevice device;            /* the same */
-    bool served;                /* the same; else the driver's alone, in the list for what is idle in it */
-    _Atomic uint64_t blocks;    /* of ours that the program has */
-    _Atomic uint64_t used;      /* their bytes */
+    _Atomic(CUmemoryPool) key;              /* the pool's handle; NULL: none, or destroyed */
+    CUmemoryPool name;                      /* the handle for good. Written before key */
+    CUdevice device;                        /* the same */
+    enum { DRIVERS, BOUNDED, SERVED } kind; /* the same; DRIVERS: in the list for what is idle in it */
+    uint64_t most;                          /* the same; BOUNDED: the bound */
+    _Atomic uint64_t blocks;                /* of ours that the program has */
+    _Atomic uint64_t used;                  /* their bytes */
     _Atomic uint64_t elsewhere; /* bytes of the pool that the driver serves, as last heard while used was not 0 */
     _Atomic uint64_t used_high; /* the most that used and elsewhere were together */
     _Atomic uint64_t reserved_high;
@@ -72,6 +73,17 @@ struct gm_pool_record *gm_pools_default(CUdevice device)
     return record;
 }
 
+/* Among those that the program has created. */
+static inline struct gm_pool_record *find_known(CUmemoryPool pool)
+{
+    for (size_t i = 0; i < KNOWN; i++) {
+        if (atomic_load_explicit(&known[i].key, memory_order_acquire) == pool) {
+            return &known[i];
+        }
+    }
+    return NULL;
+}
+
 struct gm_pool_record *gm_pools_find(CUmemoryPool pool, CUdevice device)
 {
     struct gm_pool_record *record = gm_pools_default(device);
@@ -81,17 +93,47 @@ struct gm_pool_record *gm_pools_find(CUmemoryPool pool, CUdevice device)
     if (atomic_load_explicit(&record->key, memory_order_relaxed) == pool) {
         return record;
     }
-    for (size_t i = 0; i < KNOWN; i++) {
-        if (atomic_load_explicit(&known[i].key, memory_order_acquire) == pool) {
-            return known[i].device == device && known[i].served ? &known[i] : NULL;
-        }
+    record = find_known(pool);
+    return record != NULL && record->kind == SERVED && record->device == device ? record : NULL;
+}
+
+static CUmemoryPool current_of(CUdevice device)
+{
+    return in_range(device) ? atomic_load_explicit(&currents[device], memory_order_relaxed) : NULL;
+}
+
+/* Whether @bytes more are beyond the bound of a bounded pool, wherever they come from. */
+static bool is_beyond_bound(const struct gm_pool_record *record, uint64_t bytes)
+{
+    cuuint64_t elsewhere = 0;
+    if (gm_driver_mem_pool_get_attribute(record->name, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &elsewhere) != CUDA_SUCCESS) {
+        return true;
     }
-    return NULL;
+    uint64_t used = elsewhere + atomic_load_explicit(&record->used, memory_order_relaxed);
+    return bytes > record->most || used > record->most - bytes;
+}
+
+struct gm_pool_record *gm_pools_find_bounded(CUmemoryPool pool, CUdevice device)
+{
+    pool = pool == NULL ? current_of(device) : pool;
+    struct gm_pool_record *record = pool == NULL ? NULL : find_known(pool);
+    return record != NULL && record->kind == BOUNDED ? record : NULL;
+}
+
+bool gm_pools_have_room(const struct gm_pool_record *record, uint64_t bytes, bool in_driver)
+{
+    bool drivers_alone = atomic_load_explicit(&record->used, memory_order_relaxed) == 0;
+    return (in_driver && drivers_alone) || !is_beyond_bound(record, bytes);
+}
+
+CUdevice gm_pools_device(const struct gm_pool_record *record)
+{
+    return record->device;
 }
 
 struct gm_pool_record *gm_pools_find_current(CUdevice device)
 {
-    CUmemoryPool current = in_range(device) ? atomic_load_explicit(&currents[device], memory_order_relaxed) : NULL;
+    CUmemoryPool current = current_of(device);
     return current == NULL ? gm_pools_default(device) : gm_pools_find(current, device);
 }
 
@@ -105,11 +147,14 @@ bool gm_pools_is_default(const struct gm_pool_record *record)
     return record >= defaults && record < defaults + DEVICES;
 }
 
-/* The record of @pool on whichever device; NULL: it is not one that may be served. */
+/* The record of @pool on whichever device; NULL: nothing of ours comes from it. */
 static struct gm_pool_record *find_anywhere(CUmemoryPool pool)
 {
     int count = 0;
-    struct gm_pool_record *record = NULL;
+    struct gm_pool_record *record = pool == NULL ? NULL : find_known(pool);
+    if (record != NULL) {
+        return record->kind == DRIVERS ? NULL : record;
+    }
     if (gm_driver_device_get_count(&count) == CUDA_SUCCESS) {
         for (CUdevice device = 0; record == NULL && device < count; device++) {
             record = gm_pools_find(pool, device);
@@ -364,18 +409,19 @@ CUresult gm_hook_mem_pool_trim_to(CUmemoryPool pool, size_t keep)
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
 /*
- * Device memory with no property but its device. What later versions of the driver have put, or will put, behind the
- * fields known here (a bound, a usage) is not ours to reproduce either.
+ * Device memory with no property but its device, and perhaps a bound. What later versions of the driver have put, or
+ * will put, behind the fields known here (a usage) is not ours to reproduce either.
  */
 static bool is_simple(const CUmemPoolProps *properties)
 {
     const unsigned char *bytes = (const unsigned char *)properties;
+    size_t bound = offsetof(CUmemPoolProps, maxSize);
     if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
         return false;
     }
     for (size_t i = offsetof(CUmemPoolProps, win32SecurityAttributes); i < sizeof *properties; i++) {
-        if (bytes[i] != 0) {
+        if (bytes[i] != 0 && (i < bound || i >= bound + sizeof properties->maxSize)) {
             return false;
         }
     }
@@ -389,7 +435,7 @@ static bool is_unused(const struct gm_pool_record *record)
 }
 
 /* With no record left, or two threads at it, the pool is the driver's alone. */
-static void learn(CUmemoryPool pool, CUdevice device, bool served)
+static void learn(CUmemoryPool pool, const CUmemPoolProps *properties)
 {
     if (atomic_flag_test_and_set_explicit(&taking, memory_order_acquire)) {
         return;
@@ -400,8 +446,9 @@ static void learn(CUmemoryPool pool, CUdevice device, bool served)
     }
     if (i < KNOWN) {
         known[i].name = pool;
-        known[i].device = device;
-        known[i].served = served;
+        known[i].device = properties->location.id;
+        known[i].kind = !is_simple(properties) ? DRIVERS : properties->maxSize != 0 ? BOUNDED : SERVED;
+        known[i].most = properties->maxSize;
         known[i].used = known[i].elsewhere = known[i].used_high = known[i].reserved_high = 0;
         atomic_store_explicit(&known[i].key, pool, memory_order_release);
     }
@@ -440,7 +487,7 @@ CUresult gm_hook_mem_pool_create(CUmemoryPool *out, const CUmemPoolProps *proper
 {
     CUresult rc = gm_driver_mem_pool_create(out, properties);
     if (rc == CUDA_SUCCESS && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
-        learn(*out, properties->location.id, is_simple(properties));
+        learn(*out, properties);
     }
     return rc;
 }

@@ -6,8 +6,9 @@
  *
  * STRUCTURE    The pools that may be served have a record: the device's default pool, and those the program has created
  *              with no property but their device. All others are the driver's: exportable, imported, bounded, unknown.
- *              A device whose current pool has no record is not served on streams at all. Those of the driver's that
- *              the program has created are in the list, too, for what is idle in them.
+ *              A device whose current pool is one of them is not served on streams at all. Those that the program has
+ *              created have a record, too: what is idle in them is given back at the limit, and a bounded one is served
+ *              what the driver refuses below the bound.
  *              A record counts the bytes of ours in use, and keeps what the driver's part of the pool held when it last
  *              changed, so that the high mark is that of the sum.
  * CONCURRENCY  atomics. A record is used again when its pool is destroyed and its last block freed.
@@ -26,6 +27,17 @@ struct gm_pool_record *gm_pools_find(CUmemoryPool pool, CUdevice device);
 
 /* The same for an allocation that names no pool: the device's current one. */
 struct gm_pool_record *gm_pools_find_current(CUdevice device);
+
+/* The record of a bounded pool; for NULL the current one of @device. NULL: it is none, or has no record. */
+struct gm_pool_record *gm_pools_find_bounded(CUmemoryPool pool, CUdevice device);
+
+/*
+ * Whether @bytes more are within the bound of that pool: from us or, @in_driver, from the driver, which keeps to the
+ * bound by itself as long as nothing of ours is there.
+ */
+bool gm_pools_have_room(const struct gm_pool_record *record, uint64_t bytes, bool in_driver);
+
+CUdevice gm_pools_device(const struct gm_pool_record *record);
 
 /* The record of the device's default pool; NULL: no such device. */
 struct gm_pool_record *gm_pools_default(CUdevice device);

@@ -194,6 +194,22 @@ bool gm_target_ask_current(struct gm_target *out)
     return found;
 }
 
+/* Of @context, which stays current until gm_target_leave(). */
+static bool ask_under(CUcontext context, struct gm_target *out)
+{
+    if (gm_driver_ctx_push_current(context) != CUDA_SUCCESS) {
+        return false;
+    }
+    bool found = gm_target_ask_current(out);
+    gm_target_forget_current(); /* it is not the thread's own */
+    if (found) {
+        out->pushed = true;
+    } else {
+        gm_driver_ctx_pop_current(&context);
+    }
+    return found;
+}
+
 bool gm_target_ask_stream(CUstream stream, struct gm_target *out)
 {
     CUcontext owner;
@@ -209,15 +225,7 @@ bool gm_target_ask_stream(CUstream stream, struct gm_target *out)
     if (owner == current) {
         return gm_target_ask_current(out);
     }
-    if (gm_driver_ctx_push_current(owner) != CUDA_SUCCESS) {
-        return false;
-    }
-    if (!gm_target_ask_current(out)) {
-        gm_driver_ctx_pop_current(&owner);
-        return false;
-    }
-    out->pushed = true;
-    return true;
+    return ask_under(owner, out);
 }
 
 void gm_target_pop(void)
@@ -268,6 +276,12 @@ static CUcontext some_context_of(CUdevice device)
         }
     }
     return NULL;
+}
+
+bool gm_target_ask_device(CUdevice device, struct gm_target *out)
+{
+    CUcontext context = some_context_of(device);
+    return context != NULL && ask_under(context, out);
 }
 
 /*

@@ -46,11 +46,13 @@ static inline void gm_target_forget_current(void)
 bool gm_target_start(void);
 
 /*
- * The device and allocator of the current context, or of @stream; the allocator is made at first use. False: there is
- * none, or it cannot be served; nothing is to be undone then. Else gm_target_leave() must follow.
+ * The device and allocator of the current context, of @stream, or of some context of @device; the allocator is made at
+ * first use. False: there is none, or it cannot be served; nothing is to be undone then. Else gm_target_leave() must
+ * follow.
  */
 bool gm_target_ask_current(struct gm_target *out);
 bool gm_target_ask_stream(CUstream stream, struct gm_target *out);
+bool gm_target_ask_device(CUdevice device, struct gm_target *out);
 void gm_target_pop(void);
 
 static inline bool gm_target_is_known(struct gm_target *out)

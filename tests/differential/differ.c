@@ -180,11 +180,12 @@ struct difference {
 };
 
 /*
- * On a device this full, in percent, an allocation may be refused that the driver alone had room for: both have memory
- * that they cannot use, the driver in its steps of 32 MB, we in chunks that are partly in use, and both hold such at
- * once where the driver serves some pools. The program ends there.
+ * On a device this full, in percent, an allocation may be refused that the driver alone had room for: the driver holds
+ * memory that it cannot use in its steps of 32 MB, we in pages of 2 MiB that are partly in use, for each context and
+ * class of sizes, and both do at once where the driver serves a part of the pools. On a device of 2 GiB that is some
+ * percent. The program ends there.
  */
-#define FULL 70
+#define FULL 80
 
 static bool is_refused_when_full(const char *bare_line, const char *our_line, unsigned long fill)
 {

@@ -250,9 +250,11 @@ bool allocation_stands(CUresult rc, const CUdeviceptr *address)
 {
     bool must_fail = allocation_must_fail();
     say_related("room", (unsigned)rc);
+    if (must_fail || rc == CUDA_ERROR_OUT_OF_MEMORY) { /* both runs know where the first was refused memory */
+        memset(world.peaks_shifted, true, sizeof world.peaks_shifted);
+    }
     if (rc == CUDA_SUCCESS && must_fail) {
         (void)cu[0].cuMemFree_v2(*address);
-        memset(world.peaks_shifted, true, sizeof world.peaks_shifted);
         return false;
     }
     return rc == CUDA_SUCCESS;

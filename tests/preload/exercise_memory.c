@@ -379,6 +379,66 @@ void scenario_room_of_pools(void)
     }
 }
 
+static CUdeviceptr from_pool(size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    CUdeviceptr address;
+    need("cuMemAllocFromPoolAsync", cu.cuMemAllocFromPoolAsync_(&address, bytes, pool, stream));
+    return address;
+}
+
+/*
+ * With streams that run late. A plain free waits for all of them in the driver, which then puts memory of a bounded
+ * pool elsewhere than it does where the free is ours and waits for nothing. All that the bound allows is had in both
+ * cases, and no more.
+ */
+void scenario_bounded_pool(void)
+{
+    CUmemoryPool pool;
+    CUmemoryPool asked = NULL;
+    CUmemPoolProps properties;
+    CUstream streams[2];
+    CUdeviceptr plain;
+    CUdeviceptr address = 0;
+    CUdeviceptr large = 0;
+    cuuint64_t used = 0;
+    start(0);
+    need("cuStreamCreate", cu.cuStreamCreate_(&streams[0], CU_STREAM_NON_BLOCKING));
+    need("cuStreamCreate", cu.cuStreamCreate_(&streams[1], CU_STREAM_NON_BLOCKING));
+    memset(&properties, 0, sizeof properties);
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.maxSize = 32 * MIB;
+    need("cuMemPoolCreate", cu.cuMemPoolCreate_(&pool, &properties));
+    need("cuMemAlloc", cu.cuMemAlloc_(&plain, MIB));
+    CUdeviceptr first = from_pool(8 * MIB, pool, streams[0]);
+    CUdeviceptr second = from_pool(8 * MIB, pool, streams[1]);
+    CUdeviceptr third = from_pool(7 * MIB, pool, streams[0]);
+    say("cuMemFreeAsync", cu.cuMemFreeAsync_(first, streams[0]));
+    say("cuMemFree", cu.cuMemFree_(plain));
+    say("cuMemFreeAsync", cu.cuMemFreeAsync_(second, streams[1]));
+    first = from_pool(6 * MIB, pool, streams[0]);
+    need("cuCtxSetCurrent", cu.cuCtxSetCurrent_(NULL)); /* the stream has one */
+    say("14 MiB", cu.cuMemAllocFromPoolAsync_(&large, 14 * MIB, pool, streams[0]));
+    say("plain without a context", cu.cuMemAlloc_(&address, MIB));
+    say("beyond the bound without a context", cu.cuMemAllocFromPoolAsync_(&address, 8 * MIB, pool, NULL));
+    need("cuCtxSetCurrent", cu.cuCtxSetCurrent_(context));
+    say("cuStreamSynchronize", cu.cuStreamSynchronize_(streams[0]));
+    use("holds its bytes", large, 14 * MIB);
+    say("its pool", cu.cuPointerGetAttribute_(&asked, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, large));
+    say_if("is that one", asked == pool);
+    say("what is used", cu.cuMemPoolGetAttribute_(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    say_if("is 27 MiB", used == 27 * MIB);
+    say("beyond the bound", cu.cuMemAllocFromPoolAsync_(&address, 8 * MIB, pool, streams[0]));
+    say("within it", cu.cuMemAllocFromPoolAsync_(&second, 2 * MIB, pool, streams[0]));
+    say("cuMemFreeAsync", cu.cuMemFreeAsync_(first, streams[0]));
+    say("cuMemFreeAsync", cu.cuMemFreeAsync_(second, streams[1]));
+    say("cuMemFreeAsync", cu.cuMemFreeAsync_(third, streams[0]));
+    say("cuMemFreeAsync", cu.cuMemFreeAsync_(large, streams[1]));
+    say("what is used", cu.cuMemPoolGetAttribute_(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    say_if("is nothing", used == 0);
+    say("cuMemPoolDestroy", cu.cuMemPoolDestroy_(pool));
+}
+
 /* With a limit of 64 MiB for the process, whoever serves. */
 void scenario_limit(void)
 {

@@ -331,6 +331,24 @@ static void what_is_idle_in_the_drivers_pools_makes_room(void **state)
     run_free(&run);
 }
 
+static void expect_line(const struct run *run, const char *line)
+{
+    if (strstr(run->output, line) == NULL) {
+        fail_msg("no '%s' in:\n%s\n%s", line, run->output, run->errors);
+    }
+}
+
+static void a_bounded_pool_has_room_up_to_its_bound(void **state)
+{
+    (void)state;
+    run_set_environment("SIMCUDA_STREAM_DELAY_US=10000");
+    struct run run = exercise(EXERCISE, "proc0", "bounded-pool");
+    run_clear_environment();
+    expect_line(&run, "14 MiB: 0\n");
+    expect_line(&run, "beyond the bound: 2\n");
+    run_free(&run);
+}
+
 /* The lines of the scenario with the code that each call should give. */
 static const char limit_lines[] = "plain: 2\n"
                                   "on a stream: 2\n"
@@ -338,13 +356,6 @@ static const char limit_lines[] = "plain: 2\n"
                                   "pitched: 2\n"
                                   "virtual: 2\n"
                                   "nothing came of it: yes\n";
-
-static void expect_line(const struct run *run, const char *line)
-{
-    if (strstr(run->output, line) == NULL) {
-        fail_msg("no '%s' in:\n%s\n%s", line, run->output, run->errors);
-    }
-}
 
 /* The driver would give: beyond the limit it is not even asked. */
 static void nobody_gets_more_than_memory_max(void **state)
@@ -467,6 +478,7 @@ int main(void)
         cmocka_unit_test(virtual_memory_of_the_program_is_untouched),
         cmocka_unit_test(idle_memory_makes_room_for_the_driver),
         cmocka_unit_test(what_is_idle_in_the_drivers_pools_makes_room),
+        cmocka_unit_test(a_bounded_pool_has_room_up_to_its_bound),
         cmocka_unit_test(nobody_gets_more_than_memory_max),
         cmocka_unit_test(the_kill_switch_leaves_everything_to_the_driver),
         cmocka_unit_test(the_tunable_enabled_leaves_new_memory_to_the_driver),
