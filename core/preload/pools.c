@@ -421,7 +421,7 @@ static bool is_simple(const CUmemPoolProps *properties)
         return false;
     }
     for (size_t i = offsetof(CUmemPoolProps, win32SecurityAttributes); i < sizeof *properties; i++) {
-        if (bytes[i] != 0 && (i < bound || i >= bound + sizeof properties->maxSize)) {
+        if ((i < bound || i >= bound + sizeof properties->maxSize) && bytes[i] != 0) {
             return false;
         }
     }

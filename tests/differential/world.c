@@ -152,9 +152,9 @@ const char *name_of_pool(CUmemoryPool handle)
             return name;
         }
     }
-    for (size_t i = 0; i < world.devices; i++) {
+    for (unsigned i = 0; i < world.devices; i++) {
         if (world.default_pools[i] == handle) {
-            snprintf(name, 24, "default pool %zu", i);
+            snprintf(name, 24, "default pool %u", i);
             return name;
         }
     }
