@@ -25,7 +25,7 @@
 
 #define GIB          ((uint64_t)1 << 30)
 /* No chunk is a larger part of the device: free pages of a chunk that is partly in use serve its own pool alone. */
-#define DEVICE_SHARE 512u
+#define DEVICE_SHARE 128u
 
 bool gm_plan_is_loading(const struct gm_pool *pool)
 {

@@ -158,6 +158,20 @@ static bool may_be(uint64_t seen, uint64_t from, uint64_t to)
     return false;
 }
 
+/* The directory is there before the process knows of its page: what is written meanwhile is not in force yet. */
+static void wait_until_attached(void)
+{
+    uint64_t seen = 0;
+    int fd = open_file("tunables/stitch_min", O_RDWR);
+    put(fd, "stitch_min", "4096\n");
+    for (unsigned i = 0; seen != 4096 && i < 5000; i++) {
+        api.get_tunable("stitch_min", &seen);
+        usleep(1000);
+    }
+    put(fd, "stitch_min", "default\n");
+    close(fd);
+}
+
 /* Allocates until all was written; each time the value in force is one of those that may be. */
 static uint64_t watch_values(struct gmlake *lake)
 {
@@ -216,6 +230,7 @@ static uint64_t tune_values(uint64_t rounds)
 {
     struct gmlake *lake = start_api();
     uint64_t turns = 0;
+    wait_until_attached();
     for (size_t i = 0; i < sizeof tunables / sizeof tunables[0]; i++) {
         pthread_t writer;
         writing.tunable = &tunables[i];

@@ -133,9 +133,9 @@ static void chunks_are_small_parts_of_the_device(void)
 {
     begin();
     gmlake_ptr weights = take(512 * MIB);
-    check_number(512 / 4, stats().chunks);
+    check_number(512 / 16, stats().chunks);
     gmlake_ptr later = take(256 * MIB);
-    check_number((512 + 256) / 4, stats().chunks);
+    check_number((512 + 256) / 16, stats().chunks);
     give(weights);
     give(later);
     end();
