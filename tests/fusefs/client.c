@@ -88,6 +88,7 @@ static void print_tunable(const char *name)
     if (which < 0) {
         printf("no such tunable\n");
     } else {
+        gm_tunables_look(); /* as an allocation does */
         printf("%llu\n", (unsigned long long)gm_tunable((enum gmlake_tunable)which));
     }
 }
