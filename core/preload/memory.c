@@ -56,16 +56,6 @@ static inline __attribute__((always_inline)) bool enter_to_serve(const CUdevicep
     return false;
 }
 
-static inline bool allocate(const struct gm_target *target, size_t bytes, CUstream stream, CUdeviceptr *out)
-{
-    gmlake_ptr address;
-    if (gm_registry_alloc(target->allocator, bytes, stream, &address) != 0) {
-        return false;
-    }
-    *out = address;
-    return true;
-}
-
 /* Blocks that have no record of their own are the default pool's. */
 static inline void note(const struct gm_target *target, CUdeviceptr address, size_t bytes,
                         const struct gm_origin *origin)
@@ -74,6 +64,19 @@ static inline void note(const struct gm_target *target, CUdeviceptr address, siz
     if (!has_record || origin->pool != NULL) {
         gm_pools_add(has_record ? origin->pool : gm_pools_default(target->device), bytes);
     }
+}
+
+/* A block of the target's allocator that passes for one of @origin. */
+static inline bool allocate(const struct gm_target *target, size_t bytes, CUstream stream,
+                            const struct gm_origin *origin, CUdeviceptr *out)
+{
+    gmlake_ptr address;
+    if (gm_registry_alloc(target->allocator, bytes, stream, &address) != 0) {
+        return false;
+    }
+    note(target, address, bytes, origin);
+    *out = address;
+    return true;
 }
 
 static bool serve_plain(CUdeviceptr *out, size_t bytes)
@@ -87,10 +90,7 @@ static bool serve_plain(CUdeviceptr *out, size_t bytes)
     gm_capture_enter(&capture);
     if (!gm_capture_judges(&capture) && gm_target_current(&target)) {
         struct gm_origin origin = {.context = target.context};
-        served = allocate(&target, bytes, gm_plain_stream, out);
-        if (served) {
-            note(&target, *out, bytes, &origin);
-        }
+        served = allocate(&target, bytes, gm_plain_stream, &origin, out);
         gm_target_leave(&target);
     }
     gm_capture_leave(&capture);
@@ -116,10 +116,7 @@ static inline __attribute__((always_inline)) bool serve_on_stream(CUdeviceptr *o
     gm_capture_enter(&capture);
     if (!gm_capture_judges(&capture) && !gm_capture_holds(&capture, stream) && gm_target_of_stream(stream, &target)) {
         struct gm_origin origin = {.pool = record_of(pool, target.device)};
-        served = origin.pool != NULL && allocate(&target, bytes, stream, out);
-        if (served) {
-            note(&target, *out, bytes, &origin);
-        }
+        served = origin.pool != NULL && allocate(&target, bytes, stream, &origin, out);
         gm_target_leave(&target);
     }
     gm_capture_leave(&capture);
@@ -166,10 +163,7 @@ static __attribute__((noinline)) bool serve_within_bound(CUdeviceptr *out, size_
     if (!gm_capture_judges(&capture) && !gm_capture_holds(&capture, stream) &&
         gm_pools_have_room(record, bytes, false) && gm_target_ask_device(gm_pools_device(record), &target)) {
         struct gm_origin origin = {.pool = record};
-        served = allocate(&target, bytes, gm_plain_stream, out);
-        if (served) {
-            note(&target, *out, bytes, &origin);
-        }
+        served = allocate(&target, bytes, gm_plain_stream, &origin, out);
         gm_target_leave(&target);
     }
     gm_capture_leave(&capture);

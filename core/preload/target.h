@@ -113,8 +113,10 @@ void gm_target_expect_contexts(void);
 /* Leaves @context to the driver for good. */
 void gm_target_exclude(CUcontext context);
 
-/* A context has ended, or all will at the end of the process, and whether one ever has: a thread may then have one
- * current that is no more. */
+/*
+ * A context has ended, or all will at the end of the process, and whether one ever has: a thread may then have one
+ * current that is no more.
+ */
 void gm_target_note_end(void);
 bool gm_target_some_context_ended(void);
 
