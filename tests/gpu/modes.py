@@ -163,6 +163,13 @@ class Probe:
         self.process = subprocess.Popen(argv, env=environment, text=True, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
 
+    def wait_until_ready(self):
+        """Returns when it has done its imports, or has ended without."""
+        for line in self.process.stdout:
+            if line.rstrip() == "READY":
+                return
+            self.log.append(line.rstrip())
+
     def go(self, more=()):
         """Lets it begin, with @more arguments. A program under a launcher has not waited."""
         try:
@@ -180,7 +187,7 @@ class Probe:
             found = objects_in(line)
             results += [value for kind, value in found if kind == "RESULT"]
             probes += [value for kind, value in found if kind == "PROBE"]
-            if not found:
+            if not found and line.rstrip() != "READY":
                 self.log.append(line.rstrip())
         code = self.process.wait()
         late = not timer.is_alive()

@@ -1,15 +1,18 @@
 """probe.py - runs a PyTorch program, unchanged, and prints what it did with device memory as one PROBE line of JSON.
 
-    probe.py [--wait] [--import MODULE]... [--fill BYTES] [--warm STEPS] --program SCRIPT [ARGUMENT]...
+    probe.py [--wait] [--import MODULE]... [--fill BYTES] [--warm STEPS] [--repeat N] --program SCRIPT [ARGUMENT]...
 
 --wait: does the imports, then waits for a line on standard input before it touches the device: a JSON list of more
 arguments for SCRIPT. --fill: first takes all device memory but BYTES by a plain driver allocation, which limits the
 device for what follows. --warm: before it counts, runs SCRIPT once with --steps STEPS and has PyTorch give its cache
-back, so that the kernels and libraries are there that the device loads at their first use.
+back, so that the kernels and libraries are there that the device loads at their first use. --repeat: after the run that
+counts, runs SCRIPT N times more for its times alone.
 
 The values: base_bytes, what NVML says is used on the device before the program's first allocation (with --warm: of the
-second run), with the context there, and base_requested_bytes, what PyTorch has in use then; end_used_bytes, the same at the end; the peaks that PyTorch counts; the losses, or for serving the tokens chosen
-(copied to pinned memory without synchronising and without a device allocation).
+second run), with the context there, and base_requested_bytes, what PyTorch has in use then; end_used_bytes, the same at
+the end; the peaks that PyTorch counts; the losses, or for serving the tokens chosen (copied to pinned memory without
+synchronising and without a device allocation); step_us, how long each step after the first took, by the script's list
+`marks` of times in microseconds: of all runs the shortest, step by step, for what else a machine does only adds.
 """
 import argparse
 import contextlib
@@ -35,6 +38,7 @@ def arguments():
     parser.add_argument("--import", dest="imports", action="append", default=[])
     parser.add_argument("--fill", type=int)
     parser.add_argument("--warm", type=int)
+    parser.add_argument("--repeat", type=int, default=0)
     where = sys.argv.index("--program")
     return parser.parse_args(sys.argv[1:where]), sys.argv[where + 1:]
 
@@ -107,18 +111,30 @@ def fill(leave):
     return size
 
 
-def warm_up(torch, record, program, steps):
-    """Runs the program once, unheard; what stays of it are the kernels it has loaded and PyTorch's workspaces."""
-    record.on = False
-    argv, sys.argv = sys.argv, [*program, "--steps", str(steps)]
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        runpy.run_path(program[0], run_name="__main__")
-    sys.argv = argv
+def run_aside(record, program, more=()):
+    """Runs the program unheard and unrecorded; its step times."""
     gc.collect()
+    record.on = False
+    argv, sys.argv = sys.argv, [*program, *more]
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        times = step_times(runpy.run_path(program[0], run_name="__main__"))
+    sys.argv = argv
+    record.on = True
+    gc.collect()
+    return times
+
+
+def step_times(names):
+    marks = names.get("marks", [])
+    return [after - before for before, after in zip(marks, marks[1:])]
+
+
+def warm_up(torch, record, program, steps):
+    """What stays of this run are the kernels it has loaded and PyTorch's workspaces."""
+    run_aside(record, program, ["--steps", str(steps)])
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    record.on = True
 
 
 def requested(torch, which):
@@ -142,6 +158,7 @@ def main():
     for name in options.imports:
         __import__(name)
     if options.wait:
+        print("READY", flush=True)
         program += json.loads(sys.stdin.readline())
     started = time.time()
     local = int(os.environ.get("LOCAL_RANK", "0"))
@@ -163,7 +180,11 @@ def main():
     torch.manual_seed(0)  # for programs that do not
     code = 0
     try:
-        runpy.run_path(program[0], run_name="__main__")
+        out["step_us"] = step_times(runpy.run_path(program[0], run_name="__main__"))
+        out.update(peaks(torch))
+        for _ in range(options.repeat):
+            torch.manual_seed(0)
+            out["step_us"] = list(map(min, out["step_us"], run_aside(record, program)))
     except torch.cuda.OutOfMemoryError as error:
         out["out_of_memory"] = str(error).splitlines()[0]
         code = 3
@@ -175,7 +196,8 @@ def main():
         code = 1
     try:
         torch.cuda.synchronize()
-        out.update(peaks(torch))
+        if code:
+            out.update(peaks(torch))
         losses = record.values(torch.float32) + record.values(torch.bfloat16)
         tokens = record.values(torch.int64)
         out["losses"] = losses
