@@ -177,16 +177,20 @@ struct gm_stream {
 };
 
 /*
- * 64 objects of one size in one node of the small class, for requests up to GM_SLAB_MAX. Owned by one stream: its
- * objects are reusable there at once. Invariant: a slab with a free object is in the list of its size and stream,
- * others are not. Where noted is set, each object that is not free has a note: the bytes of it that were not asked for,
- * and whether it awaits the end of work on another stream, on which it was freed; else all of them are 0. With a
- * million objects live, a call costs as many cache misses as it touches lines, and the fewer there are of these the
- * more of them are cached: what all calls need is together, notes are apart.
+ * Up to 64 objects of one size in one node of the small class, for requests up to GM_SLAB_MAX and, where GM_CROWD
+ * blocks are live, up to GM_SLAB_MAX_CROWDED: the few larger ones of most programs would leave slabs half empty, while
+ * a search among a million gaps costs microseconds. Owned by one stream: its objects are reusable there at once.
+ * Invariant: a slab with a free object is in the list of its size and stream, others are not. Where noted is set, each
+ * object that is not free has a note: the bytes of it that were not asked for, and whether it awaits the end of work on
+ * another stream, on which it was freed; else all of them are 0. With a million objects live, a call costs as many
+ * cache misses as it touches lines, and the fewer there are of these the more of them are cached: what all calls need
+ * is together, notes are apart.
  */
-#define GM_SLAB_OBJECTS 64u
-#define GM_SLAB_CLASSES 24u
-#define GM_SLAB_MAX     (16u << 10)
+#define GM_SLAB_OBJECTS     64u /* at most */
+#define GM_SLAB_CLASSES     40u
+#define GM_SLAB_MAX         (16u << 10)
+#define GM_SLAB_MAX_CROWDED (64u << 10)
+#define GM_CROWD            8192u
 
 struct gm_slab {
     uint64_t free;

@@ -215,7 +215,8 @@ static int check_slab(const struct gm_pool *pool, uint32_t index, struct sums *s
     const struct gm_node *node = gm_node(pool, index);
     const struct gm_slab *slab = gm_slab(pool, node->slab);
     uint64_t size = gm_slab_object_size(slab);
-    if (slab->node != index || size * GM_SLAB_OBJECTS > (uint64_t)node->size << GM_UNIT_SHIFT ||
+    uint32_t objects = gm_slab_class_objects(slab->size_class);
+    if (slab->node != index || size * objects > (uint64_t)node->size << GM_UNIT_SHIFT ||
         slab->base != gm_range(pool, node->range)->base + node->start * GM_UNIT_SIZE) {
         return BROKEN("slab %u at node %u contradicts itself", node->slab, index);
     }
@@ -224,7 +225,7 @@ static int check_slab(const struct gm_pool *pool, uint32_t index, struct sums *s
         return rc;
     }
     sums->slabs_with_room += slab->free != 0;
-    for (uint32_t i = 0; i < GM_SLAB_OBJECTS; i++) {
+    for (uint32_t i = 0; i < objects; i++) {
         if (slab->free >> i & 1) {
             continue;
         }

@@ -251,7 +251,8 @@ static int alloc_block(struct gm_pool *pool, size_t bytes, CUdeviceptr *out)
 /* Makes a slab of the class on the stream used last. */
 static __attribute__((noinline)) int make_slab(struct gm_pool *pool, uint32_t size_class, size_t bytes)
 {
-    struct gm_request request = request_for(pool, gm_slab_class_units(size_class) * GM_SLAB_OBJECTS, bytes);
+    struct gm_request request =
+        request_for(pool, gm_slab_class_units(size_class) * gm_slab_class_objects(size_class), bytes);
     request.class = GM_CLASS_SMALL;
     request.for_slab = true;
     uint32_t node;
@@ -298,6 +299,12 @@ static int __attribute__((noinline)) alloc_object(struct gm_pool *pool, size_t b
     return 0;
 }
 
+static inline bool is_for_slab(const struct gm_pool *pool, size_t bytes)
+{
+    return bytes <= GM_SLAB_MAX ||
+           (bytes <= GM_SLAB_MAX_CROWDED && pool->counts.allocs - pool->counts.frees >= GM_CROWD);
+}
+
 /* Takes back what a call for @bytes has counted, which raised the peak from @peak to @raised. */
 static void __attribute__((noinline))
 count_refusal(struct gm_pool *pool, size_t bytes, uint64_t peak, uint64_t raised, int rc)
@@ -326,7 +333,7 @@ static inline __attribute__((always_inline)) int alloc_locked(struct gm_pool *po
         gm_limit_relieve(pool);
     }
     int rc = 0;
-    if (bytes > GM_SLAB_MAX) {
+    if (!is_for_slab(pool, bytes)) {
         rc = alloc_block(pool, bytes, out);
     } else if (!take_object(pool, gm_slab_class(units_of(bytes)), stream, bytes, out)) {
         rc = alloc_object(pool, bytes, out);

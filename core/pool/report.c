@@ -93,7 +93,7 @@ static void describe_node(struct gm_pool *pool, const struct gm_range *range, ui
     }
 }
 
-/* Visits the 64 objects of a slab; free ones as free blocks of their own. */
+/* Visits the objects of a slab; free ones as free blocks of their own. */
 static int walk_slab(struct gm_pool *pool, const struct gm_range *range, uint32_t index,
                      int (*visit)(void *arg, const struct gmlake_block *block), void *arg)
 {
@@ -103,7 +103,7 @@ static int walk_slab(struct gm_pool *pool, const struct gm_range *range, uint32_
     struct gmlake_block block;
     describe_node(pool, range, index, &block);
     int rc = 0;
-    for (uint32_t i = 0; rc == 0 && i < GM_SLAB_OBJECTS; i++) {
+    for (uint32_t i = 0; rc == 0 && i < gm_slab_class_objects(slab->size_class); i++) {
         bool live = !(slab->free >> i & 1) && !(gm_slab_note(pool, node->slab, i) & GM_NOTE_AWAITING);
         block.address = slab->base + i * size;
         block.size = size;

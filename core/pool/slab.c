@@ -10,8 +10,14 @@
 #include <errno.h>
 #include <string.h>
 
-/* Sizes: every 512 bytes up to 8 KiB, then every 1 KiB up to 16 KiB: at most an eighth of an object is lost. */
-#define INVERSE_SHIFT 16u
+/*
+ * Sizes: every 512 bytes up to 8 KiB, then eight to each doubling, up to 64 KiB: at most an eighth of an object is
+ * lost.
+ */
+#define INVERSE_SHIFT 20u
+/* From these classes on, a slab has half and a quarter of the objects: it stays within 1 MiB. */
+#define FIRST_HALVED    24u
+#define FIRST_QUARTERED 32u
 #define SIZE(units)                                                                                                    \
     {                                                                                                                  \
         (units) << GM_UNIT_SHIFT, ((1u << INVERSE_SHIFT) + (units)-1) / (units)                                        \
@@ -21,19 +27,37 @@ static const struct {
     uint32_t object;  /* bytes */
     uint32_t inverse; /* of its units, rounded up, times 1 << INVERSE_SHIFT */
 } sizes[GM_SLAB_CLASSES] = {
-    SIZE(1),  SIZE(2),  SIZE(3),  SIZE(4),  SIZE(5),  SIZE(6),  SIZE(7),  SIZE(8),
-    SIZE(9),  SIZE(10), SIZE(11), SIZE(12), SIZE(13), SIZE(14), SIZE(15), SIZE(16),
-    SIZE(18), SIZE(20), SIZE(22), SIZE(24), SIZE(26), SIZE(28), SIZE(30), SIZE(32),
+    SIZE(1),  SIZE(2),  SIZE(3),  SIZE(4),  SIZE(5),  SIZE(6),  SIZE(7),   SIZE(8),   SIZE(9),   SIZE(10),
+    SIZE(11), SIZE(12), SIZE(13), SIZE(14), SIZE(15), SIZE(16), SIZE(18),  SIZE(20),  SIZE(22),  SIZE(24),
+    SIZE(26), SIZE(28), SIZE(30), SIZE(32), SIZE(36), SIZE(40), SIZE(44),  SIZE(48),  SIZE(52),  SIZE(56),
+    SIZE(60), SIZE(64), SIZE(72), SIZE(80), SIZE(88), SIZE(96), SIZE(104), SIZE(112), SIZE(120), SIZE(128),
 };
 
 uint32_t gm_slab_class(uint32_t units)
 {
-    return units <= 16 ? units - 1 : 16 + (units - 17) / 2;
+    if (units <= 16) {
+        return units - 1;
+    }
+    uint32_t step_shift = 28 - (uint32_t)__builtin_clz(units - 1); /* of an eighth of the power of two below */
+    return 8 * step_shift + ((units - 1) >> step_shift);
 }
 
 uint32_t gm_slab_class_units(uint32_t size_class)
 {
     return sizes[size_class].object >> GM_UNIT_SHIFT;
+}
+
+uint32_t gm_slab_class_objects(uint32_t size_class)
+{
+    return size_class < FIRST_HALVED      ? GM_SLAB_OBJECTS
+           : size_class < FIRST_QUARTERED ? GM_SLAB_OBJECTS / 2
+                                          : GM_SLAB_OBJECTS / 4;
+}
+
+/* What an empty slab of @size_class has for its free objects. */
+static uint64_t all_free(uint32_t size_class)
+{
+    return UINT64_MAX >> (64 - gm_slab_class_objects(size_class));
 }
 
 void gm_slab_init(struct gm_pool *pool)
@@ -137,7 +161,7 @@ int gm_slab_add(struct gm_pool *pool, uint32_t node_index, uint32_t size_class, 
     struct gm_range *range = gm_range(pool, node->range);
     struct gm_slab *slab = gm_slab(pool, index);
     memset(slab, 0, sizeof *slab);
-    slab->free = UINT64_MAX;
+    slab->free = all_free(size_class);
     slab->node = node_index;
     slab->base = range->base + node->start * GM_UNIT_SIZE;
     slab->size_class = (uint8_t)size_class;
@@ -154,10 +178,10 @@ bool gm_slab_find(const struct gm_pool *pool, uint32_t index, CUdeviceptr addres
 {
     const struct gm_slab *slab = gm_slab(pool, index);
     uint64_t offset = address - slab->base;
-    if (offset >= (uint64_t)sizes[slab->size_class].object * GM_SLAB_OBJECTS) {
+    if (offset >= (uint64_t)sizes[slab->size_class].object * gm_slab_class_objects(slab->size_class)) {
         return false;
     }
-    /* Exact: an offset is below 2^11 units, the inverse is at most 2^5 too large. */
+    /* Exact: an offset is below 2^11 units, the inverse times its units at most 2^7 too large. */
     *out = ((uint32_t)(offset >> GM_UNIT_SHIFT) * sizes[slab->size_class].inverse) >> INVERSE_SHIFT;
     return (slab->free >> *out & 1) == 0 && (gm_slab_note(pool, index, *out) & GM_NOTE_AWAITING) == 0;
 }
@@ -245,7 +269,8 @@ bool gm_slab_release_empty(struct gm_pool *pool)
     bool released = false;
     gm_slab_collect(pool);
     for (uint32_t i = 0; i < pool->slabs.count; i++) {
-        if (gm_slab(pool, i)->node != GM_NONE && gm_slab(pool, i)->free == UINT64_MAX) {
+        const struct gm_slab *slab = gm_slab(pool, i);
+        if (slab->node != GM_NONE && slab->free == all_free(slab->size_class)) {
             release(pool, i);
             released = true;
         }

@@ -1,5 +1,5 @@
 /*
- * slab.h - requests of up to 16 KiB: 64 objects of one size in one block.
+ * slab.h - requests of up to 16 KiB, in a crowd up to 64 KiB: up to 64 objects of one size in one block.
  *
  * A million small tensors then need a bit each instead of a boundary tag each, and their pages are few.
  *
@@ -12,14 +12,16 @@
 
 void gm_slab_init(struct gm_pool *pool);
 
-/* The size class that serves @units (at most GM_SLAB_MAX), and the units of its objects. */
+/* The size class that serves @units (at most GM_SLAB_MAX_CROWDED), the units of its objects, and how many a slab has.
+ */
 uint32_t gm_slab_class(uint32_t units);
 uint32_t gm_slab_class_units(uint32_t size_class);
+uint32_t gm_slab_class_objects(uint32_t size_class);
 
 /* Takes an object for @bytes from a slab of @stream. false: there is no free one; gm_slab_add() makes some. */
 bool gm_slab_take(struct gm_pool *pool, uint32_t size_class, uint32_t stream, size_t bytes, CUdeviceptr *out);
 
-/* Makes the live node @node, of 64 objects of @size_class, a slab of @stream. -ENOMEM. */
+/* Makes the live node @node, of all the objects of a slab of @size_class, a slab of @stream. -ENOMEM. */
 int gm_slab_add(struct gm_pool *pool, uint32_t node, uint32_t size_class, uint32_t stream);
 
 /*

@@ -344,6 +344,54 @@ static void the_newest_block_is_its_streams(void)
 }
 SIM_TEST(the_newest_block_is_its_streams, "SIMCUDA_MEMORY=256M", "SIMCUDA_STREAM_DELAY_US=5000", NULL)
 
+/*
+ * Among thousands of live blocks, those of 16 to 64 KiB are objects of slabs, too: of sizes in steps of an eighth. They
+ * do not overlap, and come back when there is no crowd any more.
+ */
+static void crowd(void)
+{
+    enum { CROWD = 8192, LARGER = 300 };
+    begin();
+    gmlake_ptr *small = calloc(CROWD, sizeof *small);
+    uint64_t allocated = stats().allocated;
+    gmlake_ptr alone = take(17 * KIB);
+    check_number(17 * KIB, stats().allocated - allocated);
+    for (int i = 0; i < CROWD; i++) {
+        small[i] = take(512);
+    }
+    allocated = stats().allocated;
+    give(take(17 * KIB));
+    gmlake_ptr one_of_many = take(17 * KIB);
+    check_number(18 * KIB, stats().allocated - allocated);
+    for (int i = 0; i < LARGER; i++) {
+        size_t size = 16 * KIB + 1 + (size_t)i * 163;
+        blocks[i] = take(size);
+        memset((void *)(uintptr_t)blocks[i], i, size);
+    }
+    check_all();
+    for (int i = 0; i < LARGER; i++) {
+        size_t size = 16 * KIB + 1 + (size_t)i * 163;
+        check_number(i & 0xff, byte_at(blocks[i]));
+        check_number(i & 0xff, byte_at(blocks[i] + size - 1));
+        if (i % 2 == 0) {
+            give(blocks[i]);
+        }
+    }
+    check_all();
+    for (int i = 0; i < CROWD; i++) {
+        give(small[i]);
+    }
+    for (int i = 1; i < LARGER; i += 2) {
+        give(blocks[i]);
+    }
+    give(one_of_many);
+    give(alone);
+    check_number(0, stats().allocated);
+    free(small);
+    end();
+}
+SIM_TEST(crowd, "SIMCUDA_MEMORY=1G", NULL)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_early_reuse),
         cmocka_unit_test(test_the_newest_block_comes_back),
         cmocka_unit_test(test_the_newest_block_is_its_streams),
+        cmocka_unit_test(test_crowd),
     };
     return gm_test_result(cmocka_run_group_tests(tests, NULL, NULL));
 }
