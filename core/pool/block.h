@@ -274,6 +274,7 @@ struct gm_pool {
     uint32_t asked_in_vain; /* questions in a row whether a chunk is done that had no for an answer */
     int64_t cut_tokens_ns;  /* time that cuts may still take */
     uint64_t cut_tokens_at_ns;
+    uint64_t begun_ns; /* when the pool was made */
     uint64_t cut_peak; /* reserved_peak that tokens were given for */
 
     struct gm_array candidates, picking, picked, parts; /* the planner's scratch space, kept between calls */

@@ -23,7 +23,11 @@
 #define SPARED_NS    (ALIAS_NS / 16)
 #define SPARED_PAGES 256u
 
-#define GIB          ((uint64_t)1 << 30)
+/* Driver time that goes into finer chunks first; and the share of the time, in thousandths, beyond which it is much. */
+#define FINE_NS          60000000u
+#define MUCH_THOUSANDTHS 7u
+
+#define GIB              ((uint64_t)1 << 30)
 /* No chunk is a larger part of the device: free pages of a chunk that is partly in use serve its own pool alone. */
 #define DEVICE_SHARE 128u
 
@@ -39,7 +43,22 @@ uint64_t gm_plan_bound(const struct gm_pool *pool)
     return (peak + slack) >> GM_PAGE_SHIFT;
 }
 
-static uint64_t class_cap(enum gm_class class)
+/*
+ * Large requests get chunks half as large while the pool has spent little time in the driver: the chunks of a program's
+ * first iterations are those that its later blocks, of other sizes, pin. Where much of the time goes into the driver,
+ * twice as large ones halve what the next stitch costs.
+ */
+static uint64_t cap_by_time(const struct gm_pool *pool, uint64_t cap)
+{
+    uint64_t spent = pool->vmm.ns;
+    if (spent < FINE_NS) {
+        return cap / 2;
+    }
+    uint64_t elapsed = pool->vmm.cu->now_ns() - pool->begun_ns;
+    return spent * 1000 < elapsed * MUCH_THOUSANDTHS ? cap : cap * 2;
+}
+
+static uint64_t class_cap(const struct gm_pool *pool, enum gm_class class)
 {
     switch (class) {
     case GM_CLASS_SMALL:
@@ -52,7 +71,7 @@ static uint64_t class_cap(enum gm_class class)
     case GM_CLASS_COUNT:
         break;
     }
-    return gm_tunable(GMLAKE_TUNABLE_chunk_max_large);
+    return cap_by_time(pool, gm_tunable(GMLAKE_TUNABLE_chunk_max_large));
 }
 
 /*
@@ -70,7 +89,7 @@ uint32_t gm_plan_chunk_pages(const struct gm_pool *pool, uint32_t units, enum gm
         cap = reserved / 250;
         cap = cap < 32u << 20 ? 32u << 20 : cap;
     } else {
-        cap = class_cap(class);
+        cap = class_cap(pool, class);
         uint64_t sixteenth = gm_power_below(((uint64_t)units << GM_UNIT_SHIFT) / 16);
         cap = cap < sixteenth ? sixteenth : cap;
         for (uint64_t scaled = reserved; scaled >= 30 * GIB; scaled /= 2) {

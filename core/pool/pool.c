@@ -562,7 +562,8 @@ int gm_pool_init(struct gm_pool *pool, const struct gm_cu *cu, int device)
     pool->node_free = GM_NONE;
     pool->chunk_free = GM_NONE;
     pool->sync_pending = GM_NONE;
-    pool->cut_tokens_at_ns = cu->now_ns();
+    pool->begun_ns = cu->now_ns();
+    pool->cut_tokens_at_ns = pool->begun_ns;
     gm_slab_init(pool);
     return 0;
 }

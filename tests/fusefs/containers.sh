@@ -120,7 +120,7 @@ kill -KILL "$pid"
 wait "$pid" 2>/dev/null
 if again "$pid"; then
     within 5 another "$serial" || complain "the pid's next process is not another"
-    expect "it has nothing of the first's" 1750 "$(cat "$mount/$pid/tunables/cut_budget")"
+    expect "it has nothing of the first's" 1000 "$(cat "$mount/$pid/tunables/cut_budget")"
     expect_error "a file of the first" "No such process" cat <&"$first"
     # The same while no daemon looks: the next daemon may not take the one for the other.
     serial=$(cat "$mount/$pid/serial")
@@ -135,7 +135,7 @@ if again "$pid"; then
     kill -KILL "$serving"
     if [ $taken = 0 ]; then
         within 5 another "$serial" || complain "the third process passes for the second"
-        expect "it has nothing of the second's" 1750 "$(cat "$mount/$pid/tunables/cut_budget")"
+        expect "it has nothing of the second's" 1000 "$(cat "$mount/$pid/tunables/cut_budget")"
         expect_error "a file of the second" "No such process" cat <&"$second"
     fi
 fi

@@ -32,7 +32,7 @@ if [ "${GMLAKE_TEST_SANITIZE:-}" != thread ]; then # which does not allow a fork
     child=$(ask one fork)
     within 5 test -e "$mount/$child/stats" || complain "a forked child does not appear"
     expect "both are there" "processes 2" "$(head -1 "$mount/stats")"
-    expect "the child has nothing of its parent's" 1750 "$(cat "$mount/$child/tunables/cut_budget")"
+    expect "the child has nothing of its parent's" 1000 "$(cat "$mount/$child/tunables/cut_budget")"
 fi
 ask one stop >/dev/null
 within 5 test ! -e "$mount/$client_pid" || complain "a process that detached stays"
@@ -87,7 +87,7 @@ expect "the next daemon knows what was set for the process" 123 "$(cat "$mount/$
 expect "and nothing of the old machine values" default "$(cat "$mount/tunables/cut_min")"
 within 5 test "$(ask one tunable cut_min)" = 4194304 || complain "the old machine value stays in force"
 expect_ok "it can be let go" put "$mount/$client_pid/tunables/cut_budget" default
-expect "back to its own" 1750 "$(ask one tunable cut_budget)"
+expect "back to its own" 1000 "$(ask one tunable cut_budget)"
 
 # --- the daemon and its keeper are killed ---------------------------------------------------------------------------------------------
 for _ in 1 2 3; do

@@ -81,7 +81,7 @@ sleep 0.2
 kill -KILL "$(serving)"
 another()
 {
-    [ "$(cat "$mount/$client/serial")" -gt "$serial" ] && [ "$(cat "$mount/$client/tunables/cut_budget")" = 1750 ]
+    [ "$(cat "$mount/$client/serial")" -gt "$serial" ] && [ "$(cat "$mount/$client/tunables/cut_budget")" = 1000 ]
 }
 within 5 another || complain "a program that took another's place during a restart passes for it"
 kill -KILL "$client"

@@ -203,7 +203,7 @@ static void an_override_works_at_once_and_outlives_the_daemon(void **state)
     process = wait_for(&daemon, getpid());
     wait_for_figure(process, atomic_load(&reserved));
     assert_int_equal(in_force(GMLAKE_TUNABLE_cut_min), 5u << 20);
-    assert_int_equal(in_force(GMLAKE_TUNABLE_cut_budget), 1750);
+    assert_int_equal(in_force(GMLAKE_TUNABLE_cut_budget), 1000);
     gm_machine_set_tunable(&daemon.machine, process, GMLAKE_TUNABLE_cut_min, GMLAKE_CTL_NO_OVERRIDE);
     assert_int_equal(in_force(GMLAKE_TUNABLE_cut_min), own);
     gm_process_release(process);
@@ -389,7 +389,7 @@ static void nonsense_is_left_alone_and_tried_again(void **state)
 static int in_child(void)
 {
     /* No agent yet, and none of the parent's overrides. */
-    if (threads() != 1 || in_force(GMLAKE_TUNABLE_cut_budget) != 1750) {
+    if (threads() != 1 || in_force(GMLAKE_TUNABLE_cut_budget) != 1000) {
         return 1;
     }
     if (gm_agent_start(&ops) < 0 || threads() != 2) {

@@ -240,12 +240,30 @@ static void chunk_max_large(void)
 {
     begin();
     past_loading();
-    check_number(16, chunks_for(64 * MIB, "chunk_max_large", "4M"));
-    check_number(4, chunks_for(64 * MIB, "chunk_max_large", "16M"));
+    check_number(16, chunks_for(64 * MIB, "chunk_max_large", "8M"));
+    check_number(4, chunks_for(64 * MIB, "chunk_max_large", "32M"));
     check_number(1, chunks_for(64 * MIB, "chunk_max_large", "128M"));
     end();
 }
 SIM_TEST(chunk_max_large, "SIMCUDA_MEMORY=64G", NULL)
+
+/* The largest chunk follows the time that goes into the driver. */
+static void chunks_by_driver_time(void)
+{
+    begin();
+    past_loading();
+    while (stats().driver_ns < 55000000) {
+        check_number(8, chunks_for(64 * MIB, "chunk_max_large", "16M"));
+    }
+    while (stats().driver_ns < 60000000) {
+        chunks_for(64 * MIB, "chunk_max_large", "16M");
+    }
+    check_number(2, chunks_for(64 * MIB, "chunk_max_large", "16M"));
+    let_time_pass(stats().driver_ns / 1000 * 200); /* half a per cent */
+    check_number(4, chunks_for(64 * MIB, "chunk_max_large", "16M"));
+    end();
+}
+SIM_TEST(chunks_by_driver_time, "SIMCUDA_MEMORY=64G", NULL)
 
 static uint64_t grown_with_slack(const char *value)
 {
@@ -278,7 +296,7 @@ static uint64_t cuts_with(const char *name, const char *value)
     CUdeviceptr others = sim_alloc((64 * 1024 - 256) * MIB); /* a device of 256 MiB, but for the largest chunk */
     past_loading();
     set(name, value);
-    set("chunk_max_large", "64M");
+    set("chunk_max_large", "128M"); /* 64 MiB, while little time has gone into the driver */
     gmlake_ptr rest = take(192 * MIB);
     gmlake_ptr large = take(62 * MIB);
     expect_refused(ENOMEM, 30 * MIB);
@@ -410,6 +428,7 @@ int main(void)
 #include <gmlake/tunables.def>
 #undef GMLAKE_TUNABLE
         cmocka_unit_test(test_split_min_at_its_most),
+        cmocka_unit_test(test_chunks_by_driver_time),
     };
     return gm_test_result(cmocka_run_group_tests(tests, NULL, NULL));
 }
