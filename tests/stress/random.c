@@ -25,7 +25,9 @@
 
 #define PAGE         ((uint64_t)2 << 20)
 #define STREAMS_MOST 5u
-#define LIVE_MOST    2048u
+#define LIVE_MOST    16384u
+#define LIVE_USUAL   2048u
+#define CROWD        8192u /* GM_CROWD of core/pool/block.h */
 #define SIZES        8u
 #define THREADS_MOST 64u
 
@@ -38,6 +40,7 @@ static struct options {
     uint64_t every;  /* operations between two checks */
     unsigned threads;
     bool faults;
+    bool crowd; /* thousands of small blocks, now more and now less than make slabs serve larger ones */
 } options = {
     .ops = 100000, .seed = 1, .memory = (uint64_t)256 << 20, .round = 20000, .every = 8, .threads = 1, .faults = true};
 
@@ -56,9 +59,10 @@ struct worker {
     uint64_t fault_until; /* operation up to which driver calls may fail */
     const char *fault;
     unsigned fill; /* percent of the device that the thread wants to see used */
+    unsigned live_wanted;
     uint64_t sizes[SIZES];
     struct gm_live live[LIVE_MOST];
-    unsigned live_count;
+    unsigned live_count, live_peak;
     uint64_t live_bytes;
     uint64_t allocs, refused;
     pthread_t thread;
@@ -81,6 +85,9 @@ static uint64_t any_octave(struct worker *worker, uint64_t most)
 static uint64_t any_size(struct worker *worker)
 {
     uint64_t most = options.memory;
+    if (options.crowd && pick(worker, 64) != 0) {
+        return any_octave(worker, 80u << 10);
+    }
     switch (pick(worker, 16)) {
     case 0:
         return 1 + pick(worker, 17u << 10); /* objects of slabs, and just above */
@@ -105,6 +112,7 @@ static uint64_t any_size(struct worker *worker)
 static void new_mood(struct worker *worker)
 {
     worker->fill = 20 + (unsigned)pick(worker, 100);
+    worker->live_wanted = options.crowd ? 6000 + (unsigned)pick(worker, 5000) : LIVE_USUAL;
     for (unsigned i = 0; i < SIZES; i++) {
         worker->sizes[i] = any_octave(worker, i < 2 ? 16u << 10 : options.memory / 8);
         if (pick(worker, 3) == 0) {
@@ -251,6 +259,7 @@ static void allocate(struct worker *worker)
     gm_live_enter(&block);
     gm_live_fill(&block, block.word, streams[stream]);
     worker->live[worker->live_count++] = block;
+    worker->live_peak = worker->live_count > worker->live_peak ? worker->live_count : worker->live_peak;
     worker->live_bytes += bytes;
 }
 
@@ -358,7 +367,9 @@ static void renew_a_stream(struct worker *worker)
 static void step(struct worker *worker)
 {
     uint64_t used = worker->live_bytes * options.threads * 100 / options.memory;
-    bool wants_more = worker->live_count < LIVE_MOST && (used < worker->fill || worker->live_count == 0);
+    bool may_take = worker->live_count < worker->live_wanted;
+    bool wants_more = used < worker->fill;
+    unsigned takes = options.crowd ? 900 : wants_more ? 700 : 400;
     unsigned what = (unsigned)pick(worker, 1000);
     worker->ops++;
     end_fault(worker);
@@ -376,7 +387,7 @@ static void step(struct worker *worker)
         device.advance_to_ns(device.now_ns() + pick(worker, 1000000));
     } else if (what < 33) {
         new_mood(worker);
-    } else if (worker->live_count < LIVE_MOST && (what < (wants_more ? 700u : 400u) || worker->live_count == 0)) {
+    } else if (worker->live_count == 0 || (may_take && what < takes)) {
         allocate(worker);
     } else {
         free_one(worker, (unsigned)pick(worker, worker->live_count));
@@ -482,15 +493,11 @@ static uint64_t size_of_text(const char *text)
 static void read_options(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"ops", required_argument, NULL, 'o'},
-        {"seconds", required_argument, NULL, 's'},
-        {"threads", required_argument, NULL, 't'},
-        {"seed", required_argument, NULL, 'r'},
-        {"device", required_argument, NULL, 'd'},
-        {"every", required_argument, NULL, 'e'},
-        {"round", required_argument, NULL, 'n'},
-        {"no-faults", no_argument, NULL, 'f'},
-        {NULL, 0, NULL, 0},
+        {"ops", required_argument, NULL, 'o'},     {"seconds", required_argument, NULL, 's'},
+        {"threads", required_argument, NULL, 't'}, {"seed", required_argument, NULL, 'r'},
+        {"device", required_argument, NULL, 'd'},  {"every", required_argument, NULL, 'e'},
+        {"round", required_argument, NULL, 'n'},   {"no-faults", no_argument, NULL, 'f'},
+        {"crowd", no_argument, NULL, 'c'},         {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -521,10 +528,13 @@ static void read_options(int argc, char **argv)
         case 'f':
             options.faults = false;
             break;
+        case 'c':
+            options.crowd = true;
+            break;
         default:
             fprintf(stderr,
                     "usage: random [--ops N | --seconds S] [--threads T] [--seed S] [--device SIZE] [--every N] "
-                    "[--round N] [--no-faults]\n");
+                    "[--round N] [--no-faults] [--crowd]\n");
             exit(2);
         }
     }
@@ -535,9 +545,9 @@ int main(int argc, char **argv)
     read_options(argc, argv);
     snprintf(gm_device_recipe, sizeof gm_device_recipe,
              "%s --seed %" PRIu64 " --threads %u --device %" PRIu64 " --every %" PRIu64 " --round %" PRIu64
-             " --ops %" PRIu64 "%s",
+             " --ops %" PRIu64 "%s%s",
              argv[0], options.seed, options.threads, options.memory, options.every, options.round, options.ops,
-             options.faults ? "" : " --no-faults");
+             options.faults ? "" : " --no-faults", options.crowd ? " --crowd" : "");
     printf("%s\n", gm_device_recipe);
     fflush(stdout);
     gm_device_open(gm_device_path(), options.memory, 400);
@@ -556,11 +566,17 @@ int main(int argc, char **argv)
     }
     uint64_t allocs = 0;
     uint64_t refused = 0;
+    unsigned peak = 0;
     for (unsigned t = 0; t < options.threads; t++) {
         allocs += workers[t].allocs;
         refused += workers[t].refused;
+        peak += workers[t].live_peak;
     }
-    printf("%" PRIu64 " operations, %" PRIu64 " allocations, %" PRIu64 " of them refused\n", done, allocs, refused);
+    printf("%" PRIu64 " operations, %" PRIu64 " allocations, %" PRIu64 " of them refused, %u blocks at most\n", done,
+           allocs, refused, peak);
+    if (options.crowd && peak < CROWD) {
+        fail("no crowd came together");
+    }
     free(workers);
     return 0;
 }
