@@ -15,9 +15,8 @@
  * lost.
  */
 #define INVERSE_SHIFT 20u
-/* From these classes on, a slab has half and a quarter of the objects: it stays within 1 MiB. */
-#define FIRST_HALVED    24u
-#define FIRST_QUARTERED 32u
+/* From this class on, above 16 KiB, a slab has half the objects, eight classes on a quarter: it stays within 1 MiB. */
+#define FIRST_HALVED 24u
 #define SIZE(units)                                                                                                    \
     {                                                                                                                  \
         (units) << GM_UNIT_SHIFT, ((1u << INVERSE_SHIFT) + (units)-1) / (units)                                        \
@@ -49,9 +48,7 @@ uint32_t gm_slab_class_units(uint32_t size_class)
 
 uint32_t gm_slab_class_objects(uint32_t size_class)
 {
-    return size_class < FIRST_HALVED      ? GM_SLAB_OBJECTS
-           : size_class < FIRST_QUARTERED ? GM_SLAB_OBJECTS / 2
-                                          : GM_SLAB_OBJECTS / 4;
+    return size_class < FIRST_HALVED ? GM_SLAB_OBJECTS : GM_SLAB_OBJECTS >> (1 + (size_class - FIRST_HALVED) / 8);
 }
 
 /* What an empty slab of @size_class has for its free objects. */

@@ -54,7 +54,8 @@ def options():
     parser.add_argument("--steps", type=float, default=1.0, help="times the steps of the table")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for one run")
     parser.add_argument("--interval", type=float, default=0.002, help="seconds between two samples of NVML")
-    parser.add_argument("--alone", action="store_true", help="no imports beside a run that is measured: nine programs import, then run one by one")
+    parser.add_argument("--alone", action="store_true",
+                        help="no imports beside a run that is measured: nine programs import, then run one by one")
     parser.add_argument("--warm", action="store_true", help="count a second run in the same process")
     parser.add_argument("--rounds", type=int, default=1, help="times all is run, by turns")
     parser.add_argument("--repeat", type=int, default=0, help="more runs in each process, for their times alone")
@@ -195,7 +196,7 @@ def main():
     rows = read_results(opt.out)
     if not opt.table:
         modes.skip_without_gpu()
-        done = {(row["workload"], row["mode"], row["round"]) for row in rows if row["ok"]}
+        done = {(row["workload"], row["mode"], row.get("round", 0)) for row in rows if row["ok"]}
         turns = [(name, mode, round_of) for round_of in range(opt.rounds) for name in opt.names or WORKLOADS
                  for mode in opt.modes.split(",")]
         run_all(opt, [turn for turn in turns if turn not in done])

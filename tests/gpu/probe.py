@@ -2,11 +2,11 @@
 
     probe.py [--wait] [--import MODULE]... [--fill BYTES] [--warm STEPS] [--repeat N] --program SCRIPT [ARGUMENT]...
 
---wait: does the imports, then waits for a line on standard input before it touches the device: a JSON list of more
-arguments for SCRIPT. --fill: first takes all device memory but BYTES by a plain driver allocation, which limits the
-device for what follows. --warm: before it counts, runs SCRIPT once with --steps STEPS and has PyTorch give its cache
-back, so that the kernels and libraries are there that the device loads at their first use. --repeat: after the run that
-counts, runs SCRIPT N times more for its times alone.
+--wait: does the imports, prints READY, then waits for a line on standard input before it touches the device: a JSON
+list of more arguments for SCRIPT. --fill: first takes all device memory but BYTES by a plain driver allocation, which
+limits the device for what follows. --warm: before it counts, runs SCRIPT once with --steps STEPS and has PyTorch give
+its cache back, so that the kernels and libraries are there that the device loads at their first use. --repeat: after the
+run that counts, runs SCRIPT N times more for its times alone.
 
 The values: base_bytes, what NVML says is used on the device before the program's first allocation (with --warm: of the
 second run), with the context there, and base_requested_bytes, what PyTorch has in use then; end_used_bytes, the same at

@@ -121,6 +121,8 @@ static void test_sizes_of_slabs(void **unused)
         assert_true(size_class < GM_SLAB_CLASSES);
         assert_true(size_class >= before && size_class <= before + 1);
         assert_true(object >= units && object - units <= units / 8);
+        assert_true(gm_slab_class_objects(size_class) <= GM_SLAB_OBJECTS);
+        assert_true(gm_slab_class_objects(size_class) * object * GM_UNIT_SIZE <= (uint64_t)1 << 20);
         before = size_class;
     }
     assert_int_equal(before, GM_SLAB_CLASSES - 1);
