@@ -2,11 +2,12 @@
  * call.h - questions put to a process, which answers later or not at all.
  *
  * STRUCTURE    A process has a line, its socket, while it is connected. A call sends a request of ctl_abi.h on it and
- * is kept until the answer comes, the process goes, or the deadline passes: one of the three it is, and then the caller
- * is told, once. A process that has let a call go unanswered is not asked again until it has shown itself: its callers,
- * whom the kernel lets in one by one, would wait for one another. CONCURRENCY  gm_call() and gm_calls_run() belong to
- * the file system's thread, which is told there; lines are opened, closed and answered on by the socket's thread.
- * Nothing here waits: what does not fit into the socket of a process that does not read is refused.
+ *              is kept until the answer comes, the process goes, or the deadline passes: one of the three it is, and
+ *              then the caller is told, once. A process that has let a call go unanswered is not asked again until it
+ *              has shown itself: its callers, whom the kernel lets in one by one, would wait for one another.
+ * CONCURRENCY  gm_call() and gm_calls_run() belong to the file system's thread, which is told there; lines are opened,
+ *              closed and answered on by the socket's thread. Nothing here waits: what does not fit into the socket of
+ *              a process that does not read is refused.
  */
 #ifndef GM_CALL_H
 #define GM_CALL_H
@@ -22,8 +23,8 @@ struct gm_process;
 /* How long a process may take. It is told a little less, so that what it has done by then is heard of. */
 #define GM_CALL_DEADLINE_MS 1000
 #define GM_CALL_MARGIN_MS   100
-/* What it has in addition to come back to this daemon from an earlier one. */
-#define GM_CALL_RETURN_MS 1000
+/* What it has in addition to come back to this daemon from an earlier one, on a machine that is busy, too. */
+#define GM_CALL_RETURN_MS 3000
 
 /* Calls under way to one process, and to all. */
 #define GM_CALLS_PER_PROCESS 8u

@@ -46,8 +46,7 @@ measure()
         client_pids+=($!)
         sleep 3
         kill -TERM $!
-        wait $!
-        expect "$1: $(cat "$work/said")" 0 $?
+        expect_end "$1" $! "$work/said"
         read -r rounds percentile longest <"$work/measured"
         echo "$1: $rounds reads of stats, 99th percentile $percentile us, longest $longest us"
         best=$((percentile < best ? percentile : best))

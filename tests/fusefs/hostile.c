@@ -30,17 +30,28 @@
 
 #define GIFTS 64u
 
-static int attach(struct gm_connection *connection)
+/* Tries until @end: others of this user may have used up what he may ask. */
+static int attach(struct gm_connection *connection, time_t end)
 {
     struct gm_addresses addresses;
     gm_addresses_find(&addresses);
-    for (int i = 0; i < 50; i++) { /* others of this user may have used up what he may ask */
-        if (gm_connection_open(connection, &addresses) == 0) {
-            return 0;
+    while (gm_connection_open(connection, &addresses) != 0) {
+        if (time(NULL) >= end) {
+            return -1;
         }
         usleep(100000);
     }
-    return -1;
+    return 0;
+}
+
+/* For those who do all that they do in one connection: it has to come about. */
+static int attach_once(struct gm_connection *connection, time_t end)
+{
+    if (attach(connection, end) < 0) {
+        fprintf(stderr, "hostile: never let in\n");
+        return -1;
+    }
+    return 0;
 }
 
 static uint64_t any_number(void)
@@ -52,7 +63,7 @@ static uint64_t any_number(void)
 static int scribble(time_t end)
 {
     struct gm_connection connection = GM_CONNECTION_NONE;
-    if (attach(&connection) < 0) {
+    if (attach_once(&connection, end) < 0) {
         return 1;
     }
     unsigned char *bytes = (unsigned char *)connection.stats;
@@ -71,7 +82,7 @@ static int counts(time_t end)
 {
     struct gm_connection connection = GM_CONNECTION_NONE;
     static struct gmlake_ctl_snapshot snapshot;
-    if (attach(&connection) < 0) {
+    if (attach_once(&connection, end) < 0) {
         return 1;
     }
     while (time(NULL) < end) {
@@ -94,7 +105,7 @@ static int counts(time_t end)
 static int spin(time_t end)
 {
     struct gm_connection connection = GM_CONNECTION_NONE;
-    if (attach(&connection) < 0) {
+    if (attach_once(&connection, end) < 0) {
         return 1;
     }
     while (time(NULL) < end) {
@@ -105,7 +116,7 @@ static int spin(time_t end)
     return 0;
 }
 
-/* Fills the file that came along with garbage; 1: it could be shrunk. */
+/* Fills the file that came along with garbage; 1: it could be shrunk, and reading it would end the daemon. */
 static int spoil(int fd, uint64_t size)
 {
     static unsigned char garbage[1 << 16];
@@ -113,6 +124,7 @@ static int spoil(int fd, uint64_t size)
         garbage[i] = (unsigned char)random();
     }
     if (ftruncate(fd, 0) == 0) {
+        fprintf(stderr, "hostile: a file that came along can be shrunk\n");
         return 1;
     }
     for (uint64_t at = 0; at < size && at < 4 * sizeof garbage; at += sizeof garbage) {
@@ -137,7 +149,7 @@ static int lie(time_t end)
     struct gm_connection connection = GM_CONNECTION_NONE;
     struct gm_request request;
     struct gmlake_ctl_snapshot sane = {.generation = 1};
-    if (attach(&connection) < 0) {
+    if (attach_once(&connection, end) < 0) {
         return 1;
     }
     while (time(NULL) < end) {
@@ -211,7 +223,7 @@ static int talk(time_t end)
     unsigned char bytes[2 * GMLAKE_CTL_MESSAGE_MAX];
     while (time(NULL) < end) {
         struct gm_connection connection = GM_CONNECTION_NONE;
-        bool attached = random() % 2 && attach(&connection) == 0;
+        bool attached = random() % 2 && attach(&connection, end) == 0;
         int fd = attached ? connection.fd : dial();
         for (int i = 0; fd >= 0 && i < 2000 && time(NULL) < end; i++) {
             size_t length = any_message(bytes);
@@ -295,7 +307,7 @@ static int gifts(time_t end)
 {
     while (time(NULL) < end) {
         struct gm_connection connection = GM_CONNECTION_NONE;
-        if (attach(&connection) < 0) {
+        if (attach(&connection, end) < 0) {
             continue;
         }
         for (int i = 0; i < 200 && time(NULL) < end; i++) {
@@ -313,7 +325,7 @@ static int churn(time_t end)
         if (child == 0) {
             struct gm_connection connection = GM_CONNECTION_NONE;
             struct gmlake_ctl_snapshot snapshot = {.generation = 1, .device_count = 1, .stat_count = 8};
-            attach(&connection);
+            attach(&connection, end);
             while (connection.fd >= 0) {
                 snapshot.generation++;
                 gm_latch_write(connection.stats, &snapshot);
@@ -330,7 +342,7 @@ static int churn(time_t end)
 static int grab(time_t end)
 {
     struct gm_connection connection = GM_CONNECTION_NONE;
-    if (attach(&connection) < 0) {
+    if (attach_once(&connection, end) < 0) {
         return 1;
     }
     uintptr_t tunables = (uintptr_t)connection.tunables;
@@ -358,6 +370,6 @@ int main(int argc, char **argv)
             return table[i].run(end);
         }
     }
-    fprintf(stderr, "usage: hostile scribble|counts|spin|flood|talk|gifts|churn|grab SECONDS\n");
+    fprintf(stderr, "usage: hostile scribble|counts|spin|flood|talk|gifts|churn|grab|lie SECONDS\n");
     return 2;
 }

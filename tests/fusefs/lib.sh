@@ -63,6 +63,15 @@ expect_error()
     fi
 }
 
+# expect_end WHAT PID FILE: a process of this shell ends with exit code 0; what it said is in FILE.
+expect_end()
+{
+    local code
+    wait "$2"
+    code=$?
+    expect "$1: $(cat "$3")" 0 "$code"
+}
+
 # within SECONDS COMMAND...: it succeeds in that time; tried every 10 ms.
 within()
 {

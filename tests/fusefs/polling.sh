@@ -46,10 +46,8 @@ for ((i = 0; i < 60; i++)); do
     ask one stat oom "$i" >/dev/null
     sleep 0.05
 done
-wait "$storm"
-expect "a process's events: $(cat "$work/storm")" 0 $?
-wait "$poller"
-expect "the machine's events: $(cat "$work/machine")" 0 $?
+expect_end "a process's events" "$storm" "$work/storm"
+expect_end "the machine's events" "$poller" "$work/machine"
 expect "descriptors" "$before" "$(descriptors)"
 warm=$(resident)
 begin storm storm "$here/events" 3
@@ -79,6 +77,5 @@ begin waiter wait "$mount/events" 1000
 first=$poller
 begin other storm "$mount/events" 3
 stop_daemon
-ended "$first"
-expect "who waits ends with the mount: $(cat "$work/waiter")" 0 $?
+expect_ok "who waits ends with the mount" ended "$first"
 finish

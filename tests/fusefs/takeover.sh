@@ -114,14 +114,12 @@ within 5 in_force "$stopped" 77 || complain "the one that was stopped is not bac
 expect "and works with that" 77 "$(ask stopped tunable cut_budget)"
 for i in "${!readers[@]}"; do
     kill -TERM "${readers[$i]}"
-    wait "${readers[$i]}"
-    expect "reader $i: $(cat "$work/reader$i.err")" 0 $?
+    expect_end "reader $i" "${readers[$i]}" "$work/reader$i.err"
     echo "reader $i: rounds, 99th percentile and longest in us: $(cat "$work/reader$i.out")"
 done
 for i in 1 2 3 4; do
     kill -TERM "${loads[$((i - 1))]}"
-    wait "${loads[$((i - 1))]}"
-    expect "allocations of process $i: $(cat "$work/load$i.err")" 0 $?
+    expect_end "allocations of process $i" "${loads[$((i - 1))]}" "$work/load$i.err"
     echo "process $i: allocations $(cat "$work/load$i.out")"
 done
 echo "$kills kills, slowest return $slowest ms"

@@ -22,6 +22,7 @@ new_tree()
         >core/base/good.c
     printf '/*\n * pool.c - uses the layer below.\n */\n#include "good.h"\n' >core/pool/pool.c
     printf '/*\n * pool.h - of the upper layer.\n */\n' >core/pool/pool.h
+    printf '#!/bin/sh\nfalse\ncode=$?\ntest "$(cat it; echo $?)" = $code\n' >tools/one/one.sh
     printf '/*\n * one.h - of one tool.\n */\n#include "good.h"\n' >tools/one/one.h
 }
 
@@ -47,9 +48,11 @@ finds()
 }
 
 new_tree
-for check in size host layers words headers format; do
+for check in size host layers words headers format shell; do
     expect 0 "$check" "a clean tree"
 done
+printf '#!/bin/sh\nfalse\ntest "$(cat it)" = $?\n' >tools/one/bad.sh
+expect 1 shell "an exit code that is another command's"
 
 finds host core/base/bad.c 'void f(void)\n{\n    exit(1);\n}\n'
 finds host core/base/bad.c 'void f(void)\n{\n    printf("x");\n}\n'

@@ -228,6 +228,8 @@ check_shell()
     # SC2317 does not see functions that are called by a name put together at run time; SC2016 takes a program for another
     # shell, rightly in single quotes, for a mistake.
     shellcheck --exclude=SC2016,SC2317 --external-sources --source-path=SCRIPTDIR "${scripts[@]}" || failed=1
+    complain_each 'here $? is the exit code of the $(...) before it, not of the last command' \
+        < <(grep -nHE '\$\([^(][^)]*\)[^;&|]* "?\$\?"?($|[ ;&|])' "${scripts[@]}")
 }
 
 check_spelling()
