@@ -4,7 +4,8 @@
  *
  * STRUCTURE    A show or store that cannot finish by itself fills in the question to be put to the process and gives
  *              GM_ASKED; its answer function finishes what it began. Rights are those of the files: whoever may open
- * one may ask. CONCURRENCY  the file system's thread.
+ *              one may ask.
+ * CONCURRENCY  the file system's thread.
  */
 #ifndef GM_ASK_H
 #define GM_ASK_H

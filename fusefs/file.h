@@ -6,7 +6,8 @@
  * second at most.
  *
  * TAKE-OVER    The kernel knows an open file by a number that no daemon uses twice. One that an earlier daemon opened
- * is made anew; its text is not the one it had. CONCURRENCY  the file system's thread.
+ *              is made anew; its text is not the one it had.
+ * CONCURRENCY  the file system's thread.
  */
 #ifndef GM_FILE_H
 #define GM_FILE_H

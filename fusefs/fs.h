@@ -7,9 +7,9 @@
  * matter.
  *
  * TAKE-OVER    The kernel's first request, by whose answer the mount goes, is in the machine's state: a successor
- * answers it again, to nobody, and then asks for what its predecessor left unanswered. Inode numbers need no memory
- * (node.h); an open file that is not known here is made anew from them. CONCURRENCY  Requests are handled one after the
- * other on the thread that calls gm_fs_run(); none of them waits.
+ *              answers it again, to nobody, and then asks for what its predecessor left unanswered. Inode numbers need
+ *              no memory (node.h); an open file that is not known here is made anew from them.
+ * CONCURRENCY  Requests are handled one after the other on the thread that calls gm_fs_run(); none of them waits.
  */
 #ifndef GM_FS_H
 #define GM_FS_H

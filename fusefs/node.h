@@ -2,8 +2,9 @@
  * node.h - the tree: one table of every file and directory, and the numbers by which the kernel knows them.
  *
  * STRUCTURE    Inode number = instance << 8 | position in the table + 1. The instance is 0 for the machine's nodes,
- * else whose the node is: the serial of the process, or the number of the GPU + 1. So a number can be taken apart
- * without remembering it, and the root is 1. CONCURRENCY  The table is constant.
+ *              else whose the node is: the serial of the process, or the number of the GPU + 1. So a number can be
+ *              taken apart without remembering it, and the root is 1.
+ * CONCURRENCY  The table is constant.
  */
 #ifndef GM_NODE_H
 #define GM_NODE_H

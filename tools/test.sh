@@ -31,7 +31,7 @@ steps=(
     "release:optimised build, every test but gpu, bench and long"
     "asan:AddressSanitizer and UndefinedBehaviorSanitizer on unit, integration and stress tests"
     "tsan:ThreadSanitizer on unit and stress tests"
-    "parsers:the parsers and the protocol under libFuzzer, side by side for a minute"
+    "parsers:the parsers and the protocol under libFuzzer, side by side for 20 seconds"
     "clang:clang, warnings as errors, the project's own driver header; unit tests"
     "analyse:clang-tidy and cppcheck"
 )
@@ -149,7 +149,7 @@ step_parsers()
     build_preset fuzz || return 1
     local name failed=0 pids=()
     for name in parse tunable message snapshot; do
-        fuzz_target "$name" 60 &
+        fuzz_target "$name" 20 &
         pids+=($!)
     done
     for name in "${pids[@]}"; do

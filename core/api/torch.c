@@ -4,7 +4,7 @@
  * STRUCTURE    A place a device, filled at its first use. The allocator is the process's own of that device
  *              (registry.h), so the C API's statistics and the mount show what PyTorch uses.
  * CONCURRENCY  a place is written by whoever comes first, possibly by two at once with the same values, and is fixed
- * once its kind is set. No lock of its own.
+ *              once its kind is set. No lock of its own.
  */
 #include "allocator.h"
 #include "errors.h"

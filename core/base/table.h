@@ -7,8 +7,8 @@
  * STRUCTURE    Pieces of 2 MiB, a huge page each where the kernel has one, else with all their pages made at once. They
  *              are halved as often as needed; what is given back is kept for the next table of its size. The pieces go
  *              when the last table does. Larger tables have mappings of their own. Nothing of the host's malloc is
- * used. Invariant: a table that is not in use holds zeroes, but for the link in its list. CONCURRENCY  any thread:
- * there is a lock, the last one in the order.
+ *              used. Invariant: a table that is not in use holds zeroes, but for the link in its list.
+ * CONCURRENCY  any thread: there is a lock, the last one in the order.
  */
 #ifndef GM_TABLE_H
 #define GM_TABLE_H

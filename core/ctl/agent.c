@@ -6,7 +6,7 @@
  *         intervals up to 1 s.
  * LIMITS  A process beyond memory_high or memory_max gives back what nobody uses: while it works, what the device is
  *         done with; once it rests, and when a limit was set, after waiting for the device too. So it does with
- * release_threshold and stitch_cache_max, for which allocations see when there are any.
+ *         release_threshold and stitch_cache_max, for which allocations see when there are any.
  */
 #include "agent.h"
 

@@ -5,8 +5,8 @@
  * graph, nor the program's own virtual memory, which is only refused beyond the limit.
  *
  * STRUCTURE    A table from address to bytes and context (block_table.h). Where there is no memory for it, a block is
- * not counted. CONCURRENCY  one lock, GM_RANK_ORIGIN, under which nothing is called; looking into an empty table takes
- * none.
+ *              not counted.
+ * CONCURRENCY  one lock, GM_RANK_ORIGIN, under which nothing is called; looking into an empty table takes none.
  */
 #ifndef GM_CHARGED_H
 #define GM_CHARGED_H

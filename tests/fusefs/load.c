@@ -74,8 +74,8 @@ int main(void)
             return fail("cuMemAlloc", code);
         }
         /* There are other processes that want the processor. */
-        if (++calls % 64 == 0) {
-            nanosleep(&(struct timespec){0, 1000000}, NULL);
+        if (++calls % 16 == 0) {
+            nanosleep(&(struct timespec){0, 5000000}, NULL);
         }
     }
     printf("%llu\n", (unsigned long long)calls);

@@ -6,7 +6,8 @@
  *   free N                frees block N on its stream
  *   sync N                frees block N as cuMemFree() does
  *   reserved              prints the bytes of chunks held
- *   churn SECONDS         allocates and frees as fast as it can; prints how many times
+ *   churn SECONDS [US]    allocates and frees as fast as it can, or rests so long after each hundred; prints how many
+ *                         times
  *   quit
  */
 #include <cuda.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BLOCKS_MAX  4096
 #define STREAMS_MAX 4
@@ -101,7 +103,7 @@ static void print_reserved(void)
     printf("%llu\n", (unsigned long long)stats.reserved);
 }
 
-static void churn(unsigned seconds)
+static void churn(unsigned seconds, unsigned rest_us)
 {
     time_t end = time(NULL) + (time_t)seconds;
     unsigned long long turns = 0;
@@ -111,6 +113,9 @@ static void churn(unsigned seconds)
             if (gmlake_alloc(lake, 1000 + turns % 7 * 3000000, NULL, &address) == 0) {
                 gmlake_free(lake, address, NULL);
             }
+        }
+        if (rest_us > 0) {
+            usleep(rest_us);
         }
     }
     printf("%llu\n", turns);
@@ -136,7 +141,7 @@ int main(void)
         } else if (strcmp(verb, "reserved") == 0) {
             print_reserved();
         } else if (strcmp(verb, "churn") == 0) {
-            churn((unsigned)first);
+            churn((unsigned)first, (unsigned)second);
         } else if (strcmp(verb, "quit") == 0) {
             break;
         } else {

@@ -4,7 +4,7 @@
  *
  *   reader anew FILE...      opens, reads and closes the files in turn
  *   reader held FILE         keeps the file open and reads it again from its start
- *   reader slow FILE         the same, 16 bytes at a time
+ *   reader slow FILE         the same, 64 bytes at a time
  *   reader list DIRECTORY    lists the directory and looks at what is in it
  *   reader write FILE VALUE  writes the value and reads it back
  * It ends with SIGTERM and prints how often it came round, and of the times a round took, in microseconds, the 99th
@@ -145,7 +145,7 @@ static bool come_round(char **argv, int count, uint64_t round)
         return read_anew(argv[2 + round % (uint64_t)count]);
     }
     if (strcmp(what, "held") == 0 || strcmp(what, "slow") == 0) {
-        return read_held(path, what[0] == 'h' ? 1 << 16 : 16);
+        return read_held(path, what[0] == 'h' ? 1 << 16 : 64);
     }
     if (strcmp(what, "list") == 0) {
         return list(path);
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
             times[rounds] = (uint32_t)(now_us() - start);
         }
         rounds++;
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
     size_t kept = rounds < ROUNDS_MAX ? (size_t)rounds : ROUNDS_MAX;
     if (kept > 0) {

@@ -469,7 +469,7 @@ static void a_process_may_be_killed_at_any_point(void **state)
     }
     assert_true(points > 20);
     /* Single steps, a few hundred of them over the whole of it. */
-    for (unsigned n = 1; points < 400; n += n / 12 + 1, points++) {
+    for (unsigned n = 1; points < 400; n += n / 3 + 1, points++) {
         pid_t child = child_at_step(fixture, PTRACE_SINGLESTEP, n);
         if (child == 0) {
             break;

@@ -9,7 +9,7 @@ export SIMCUDA_MEMORY=4G
 start_daemon
 client_program=$GMLAKE_TEST_BUILD_DIR/tests/fusefs_program
 start_client one
-say one churn 600
+say one churn 600 2000
 within 5 test -e "$mount/gpu/0" || complain "the GPU does not appear"
 # shellcheck disable=SC2154 # set by start_client
 said=$("$GMLAKE_TEST_BUILD_DIR/tests/fusefs_nodes" | timeout 100 python3 "$(dirname "$0")/tools.py" "$mount" "$client_pid" "$work" 2>&1)

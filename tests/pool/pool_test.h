@@ -3,7 +3,7 @@
  *
  * STRUCTURE    Tests are bodies run by sim_run() (sim.h), each with a device of the size it needs: small ones, so that
  *              a few blocks fill them. In a body, MIB and PAGE are sizes, and after each step check_all() may be
- * called. end() destroys the allocator and expects the device empty.
+ *              called. end() destroys the allocator and expects the device empty.
  */
 #ifndef GM_POOL_TEST_H
 #define GM_POOL_TEST_H

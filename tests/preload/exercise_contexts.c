@@ -101,7 +101,7 @@ static int byte_is(CUdeviceptr address, unsigned char value)
  */
 void scenario_late_contexts(void)
 {
-    enum { ROUNDS = 20, ORDERED = 30 * MIB, PLAIN = 8 * MIB };
+    enum { ROUNDS = 8, ORDERED = 30 * MIB, PLAIN = 8 * MIB };
     CUdeviceptr ordered;
     CUdeviceptr plain;
     CUdeviceptr copy;
@@ -181,7 +181,7 @@ void scenario_context_end(void)
 /* Memory of pools outlives its context; freed after that, it has room for the next, under whichever context. */
 void scenario_context_idle(void)
 {
-    enum { ROUNDS = 4, BLOCK = 100 * MIB };
+    enum { ROUNDS = 2, BLOCK = 100 * MIB };
     CUdeviceptr ordered;
     CUdeviceptr plain;
     start(0);

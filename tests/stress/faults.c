@@ -2,7 +2,8 @@
  * faults.c - one scripted workload, again and again, with the n-th driver call failing, for every n in turn.
  *
  * WHAT IT DOES  The script allocates, frees and trims so that it grows, splits, stitches, waits, evicts and comes to
- * the limit of a small device. It touches the blocks' bytes directly, so that every driver call is the allocator's own.
+ *               the limit of a small device. It touches the blocks' bytes directly, so that every driver call is the
+ *               allocator's own.
  * WHAT IT SEES  An operation may fail when its driver call does, and nothing else: every invariant holds, the other
  *               blocks keep their bytes, the device serves all of its memory afterwards, and nothing is left on it.
  *               For calls that give back (unmap, release), which do not fail on a driver in its senses, the process

@@ -6,9 +6,10 @@
  *               gmlake_free_sync(); frees that must be refused; trims; tunables set to anything legal; streams
  *               destroyed and made anew; driver calls that fail. The device is small, so that it is often full.
  * WHAT IT SEES  gmlake_check() every few operations; the bytes of every block (blocks.h); overlaps, alignment,
- * look-ups, the walk; misuse of the driver; an allocation refused though free chunks would have done; anything left on
- * the device after gmlake_destroy(). STRUCTURE     Rounds. Each makes an allocator, lets the threads work, and destroys
- * it, half of the time with blocks still live. One seed gives one run where there is one thread.
+ *               look-ups, the walk; misuse of the driver; an allocation refused though free chunks would have done;
+ *               anything left on the device after gmlake_destroy().
+ * STRUCTURE     Rounds. Each makes an allocator, lets the threads work, and destroys it, half of the time with blocks
+ *               still live. One seed gives one run where there is one thread.
  */
 #include "account.h"
 #include "blocks.h"

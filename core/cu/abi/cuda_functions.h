@@ -3,7 +3,7 @@
  *
  * STRUCTURE    As in the toolkit, the name without a number stands for the newest form, by macro, unless
  *              __CUDA_API_VERSION_INTERNAL is defined: then every exported form goes by its own name, the older forms
- * and the per-thread-stream ones (_ptds, _ptsz) too.
+ *              and the per-thread-stream ones (_ptds, _ptsz) too.
  */
 #ifndef GMLAKE_ABI_CUDA_FUNCTIONS_H
 #define GMLAKE_ABI_CUDA_FUNCTIONS_H
