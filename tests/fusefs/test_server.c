@@ -468,8 +468,8 @@ static void a_process_may_be_killed_at_any_point(void **state)
         took[0] = ms > took[0] ? ms : took[0];
     }
     assert_true(points > 20);
-    /* Single steps, a few hundred of them over the whole of it. */
-    for (unsigned n = 1; points < 400; n += n / 3 + 1, points++) {
+    /* Single steps, dense at first: each costs all steps before it. */
+    for (unsigned n = 1;; n += n / 2 + 1, points++) {
         pid_t child = child_at_step(fixture, PTRACE_SINGLESTEP, n);
         if (child == 0) {
             break;

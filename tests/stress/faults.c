@@ -188,7 +188,7 @@ int main(int argc, char **argv)
         works(device.stream_create(&streams[i], CU_STREAM_NON_BLOCKING));
     }
     fail_every_call(NULL, CUDA_ERROR_OUT_OF_MEMORY, step);
-    fail_every_call(NULL, CUDA_ERROR_UNKNOWN, step);
+    fail_every_call(NULL, CUDA_ERROR_UNKNOWN, 3 * step);
     for (unsigned from = 1; from < 120; from += 7) {
         refuse_many("cuMemCreate", from, 30);
         refuse_many("cuMemMap", from, 30);
