@@ -200,6 +200,7 @@ static void an_amount_is_given_back(void)
     errand = reclaim_aside(UINT64_MAX, 1000); /* all of nothing */
     check_number(0, errand.rc);
     check_number(0, errand.released);
+    check_number(2, stats().reclaim_events);
     for (size_t i = 1; i < GM_ARRAY_LENGTH(blocks); i += 2) {
         give(blocks[i]);
     }

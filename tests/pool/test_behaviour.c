@@ -225,40 +225,42 @@ SIM_TEST(convergence, "SIMCUDA_MEMORY=16G", "SIMCUDA_BACKING=0", NULL)
  */
 static void ends_before_whole_chunks(void)
 {
+    enum { COUNT = 40, FREED = 17 };
     begin();
-    set("chunk_max_large", "128M");
+    set("chunk_max_large", "128M"); /* a young pool makes chunks of half of it */
     set("growth_slack", "0");
     give(take(1024 * MIB)); /* not the first memory of a program any more */
     check_number(0, gmlake_trim(lake, 0, NULL));
-    gmlake_ptr first = take(128 * MIB); /* a chunk each */
-    gmlake_ptr second = take(128 * MIB);
-    for (int i = 0; i < 20; i++) {
-        blocks[i] = take(64 * MIB);
+    gmlake_ptr first = take(64 * MIB);
+    gmlake_ptr second = take(64 * MIB);
+    check_number(2, stats().chunks);
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = take(32 * MIB);
     }
     give(first);
     give(second);
-    gmlake_ptr head = take(64 * MIB);
-    gmlake_ptr busy = take(128 * MIB); /* the end of the first, the start of the second */
+    gmlake_ptr head = take(32 * MIB);
+    gmlake_ptr busy = take(64 * MIB); /* the end of the first, the start of the second */
     give(head);
-    for (int i = 1; i < 18; i += 2) {
-        give(blocks[i]);
+    for (int i = 0; i < FREED; i++) {
+        give(blocks[2 * i + 1]);
     }
     uint64_t reserved = stats().reserved;
-    gmlake_ptr large = take(9 * 64 * MIB); /* as much as there is in whole chunks */
+    gmlake_ptr large = take(FREED * 32 * MIB); /* as much as there is in whole chunks */
     check_number(reserved, stats().reserved);
     check_number(0, gmlake_trim(lake, 0, NULL));
-    check_number(reserved - 2 * 64 * MIB, stats().reserved);
+    check_number(reserved - 2 * 32 * MIB, stats().reserved);
     check_all();
     give(large);
     give(busy);
-    for (int i = 0; i < 20; i++) {
-        if (i % 2 == 0 || i > 17) {
+    for (int i = 0; i < COUNT; i++) {
+        if (i % 2 == 0 || i > 2 * FREED) {
             give(blocks[i]);
         }
     }
     end();
 }
-SIM_TEST(ends_before_whole_chunks, "SIMCUDA_MEMORY=4G", "SIMCUDA_BACKING=0", NULL)
+SIM_TEST(ends_before_whole_chunks, "SIMCUDA_MEMORY=16G", "SIMCUDA_BACKING=0", NULL)
 
 /* A free with work under way, an allocation on another stream, with each way of telling when it is done. */
 static void early_reuse(void)
