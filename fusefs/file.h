@@ -2,8 +2,8 @@
  * file.h - open files: what is read from them and written to them, at once or when the process has answered.
  *
  * A text is made when a read begins at the start, and kept for that open file: however small the pieces, a reader sees
- * one moment. Where the process must be asked (ask.h), the kernel's request waits without holding up anybody, for a
- * second at most.
+ * one moment. Where the process must be asked (ask.h), the kernel's request waits without holding up anybody, for as
+ * long as call.h gives the process.
  *
  * TAKE-OVER    The kernel knows an open file by a number that no daemon uses twice. One that an earlier daemon opened
  *              is made anew; its text is not the one it had.
